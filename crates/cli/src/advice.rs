@@ -1,0 +1,110 @@
+//! Every text that advises: what a result means, and what to do about it. Facts come from the
+//! laboratory; this file only puts them into words.
+
+use freehold_lab::{Concern, KNOWN};
+use freehold_model::{Allocator, PairsParams, Plan};
+
+/// How to get a known allocator that is not installed.
+pub(crate) fn install(name: &str) -> &'static str {
+    match name {
+        "jemalloc" => "apt install libjemalloc2, dnf install jemalloc, or pacman -S jemalloc",
+        "mimalloc" => "apt install libmimalloc2.0, dnf install mimalloc, or pacman -S mimalloc",
+        "tcmalloc" => {
+            "apt install libtcmalloc-minimal4, dnf install gperftools-libs, or \
+             pacman -S gperftools"
+        }
+        "scudo" => "comes with LLVM: apt install libclang-rt-dev, or dnf install compiler-rt",
+        "tbbmalloc" => "apt install libtbbmalloc2, dnf install tbb, or pacman -S onetbb",
+        "hoard" => "build libhoard.so from https://github.com/emeryberger/Hoard",
+        "snmalloc" => "build libsnmallocshim.so from https://github.com/microsoft/snmalloc",
+        "rpmalloc" => "build librpmallocwrap.so from https://github.com/mjansson/rpmalloc",
+        "llalloc" => "build libllalloc.so from the source of the Lockless allocator",
+        _ => "give the path of its library",
+    }
+}
+
+/// What can be written where an allocator is asked for.
+pub(crate) fn name_or_path() -> String {
+    let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+    format!("give one of {}, or the path of a library", names.join(", "))
+}
+
+/// What to do when a command cannot run under an allocator.
+pub(crate) fn not_live() -> &'static str {
+    "--force runs the command all the same"
+}
+
+/// What to do when somebody else's process cannot be looked at.
+pub(crate) fn not_permitted() -> &'static str {
+    "a process can be looked at by its owner and by root: try sudo"
+}
+
+/// What to do when `which` does not know an allocator.
+pub(crate) fn not_identified() -> &'static str {
+    "the file above serves malloc, but is none of the allocators that this tool knows"
+}
+
+/// What a benchmark is going to take.
+pub(crate) fn beginning(runs: usize, minutes: f64) -> String {
+    format!("{runs} runs, about {minutes:.1} minutes; an interrupt stops early and keeps results")
+}
+
+/// What a first interrupt does.
+pub(crate) fn stopping() -> &'static str {
+    "stopping after the current run; interrupt again to stop at once"
+}
+
+/// What a debug build means for numbers.
+pub(crate) fn debug_build() -> &'static str {
+    "this is a debug build: the harness itself is slow, so differences between allocators look \
+     smaller than they are; build with --release"
+}
+
+/// What is inherited by children but replaced for measuring.
+pub(crate) fn preload_replaced(value: &str) -> String {
+    format!("LD_PRELOAD={value} is not passed on: each run preloads one allocator and nothing else")
+}
+
+/// A reason to doubt a benchmark, and what to do about it.
+pub(crate) fn concern(concern: &Concern, plan: &Plan, allocators: &[Allocator]) -> String {
+    match concern {
+        Concern::Noisy { cells, of, worst, case, allocator } => {
+            let PairsParams { pairs, max_bytes, .. } = plan.cases[*case].params;
+            let name = &allocators[*allocator].name;
+            let worst = worst * 100.0;
+            let plural = if pairs == 1 { "" } else { "s" };
+            format!(
+                "{cells} of {of} results vary by more than a quarter between rounds, most of all \
+                 {name} at {pairs} pair{plural}, max size {max_bytes} ({worst:.0} % of its median); use \
+                 more --repeat or longer --seconds, on a quiet machine"
+            )
+        }
+        Concern::OneRound => {
+            "every case was measured once, so nothing is known about noise; use --repeat 3 or more"
+                .to_owned()
+        }
+        Concern::Short { seconds } => format!(
+            "each run measures {seconds} s only: good enough to see that everything works, not to \
+             choose an allocator; use --seconds 1 or more"
+        ),
+        Concern::Busy { load } => {
+            format!("the load average was {load:.2} before the first run: other programs took part")
+        }
+        Concern::Governor { name } => format!(
+            "the frequency governor is {name}: processors may change speed between runs; \
+             performance is steadier"
+        ),
+        Concern::Oversubscribed { pairs, cpus } => format!(
+            "with {pairs} or more pairs there are more threads than the {cpus} processors: the \
+             scheduler has a part in those results"
+        ),
+        Concern::Quota { limit } => format!(
+            "the processor time of this control group is limited ({limit}): the kernel stops \
+             threads that run ahead"
+        ),
+        Concern::Tuned { names } => format!(
+            "the environment tunes allocators, and is passed on to the runs: {}",
+            names.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,138 @@
+//! The command line as a whole: the subcommands, and the options that all of them share.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{allocators, bench, completions, lib, report, run, which, workload};
+use crate::exit::{Exit, Failure};
+use crate::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  freehold run -- python3 app.py        run a program under Freehold, and prove it
+  LD_PRELOAD=$(freehold lib) ./server   the same by hand
+  freehold which $(pgrep -n server)     which allocator does this process use?
+  freehold allocators                   which allocators are on this machine?
+  freehold bench                        measure them against each other
+
+Exit status:
+  0    success
+  1    the tool, or a run that it made, failed
+  2    the command line cannot be understood
+  5    the allocator is not live, not installed, not identified, or not an allocator
+  125  run: the command could not be started or watched for another reason
+  126  run: the command cannot be executed
+  127  run: the command was not found
+  130  ended by an interrupt; what was measured until then is shown
+  run otherwise ends as its command did: with its status, or by its signal (128 + n in a shell)
+
+Environment:
+  NO_COLOR, CLICOLOR_FORCE   never or always use colours, unless --color says otherwise
+  XDG_CACHE_HOME             where the library is laid out (else ~/.cache, else the temporary files)";
+
+/// A scalable memory allocator and its toolbox.
+///
+/// Runs programs under an allocator, tells which allocator a process uses, and measures
+/// allocators against each other. This one file is all that is needed: it carries the Freehold
+/// library within itself.
+#[derive(Debug, Parser)]
+#[command(name = "freehold", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every subcommand.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Global {
+    /// Say nothing but results, warnings and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+    /// When to show progress: auto is on a terminal, always prints lines elsewhere
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) progress: When,
+}
+
+/// When to do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::Run),
+    Which(which::Which),
+    Allocators(allocators::Allocators),
+    Bench(Box<bench::Bench>),
+    Report(report::Report),
+    Lib(lib::Lib),
+    Workload(workload::Workload),
+    Completions(completions::Completions),
+}
+
+impl Command {
+    pub(crate) fn run(self, ui: Ui) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(run) => run.execute(ui),
+            Self::Which(which) => which.execute(),
+            Self::Allocators(allocators) => allocators.execute(),
+            Self::Bench(bench) => bench.execute(ui),
+            Self::Report(report) => report.execute(),
+            Self::Lib(lib) => lib.execute(),
+            Self::Workload(workload) => workload.execute(),
+            Self::Completions(completions) => completions.execute(),
+        }
+    }
+}
+
+/// A hundred days: more than anybody waits, and far from what a clock cannot count.
+const LONGEST_SECONDS: f64 = 8_640_000.0;
+
+/// Reads a duration in seconds.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.0..=LONGEST_SECONDS).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("must be from 0 to {LONGEST_SECONDS}"))
+    }
+}
+
+/// Reads a duration in seconds that is not zero.
+pub(crate) fn parse_positive_seconds(text: &str) -> Result<f64, String> {
+    let seconds = parse_seconds(text)?;
+    if seconds > 0.0 { Ok(seconds) } else { Err("must be more than 0".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds_are_finite_and_not_negative() {
+        assert_eq!(parse_seconds("0.5"), Ok(0.5));
+        assert_eq!(parse_seconds("0"), Ok(0.0));
+        assert!(parse_seconds("-1").is_err());
+        assert!(parse_seconds("inf").is_err());
+        assert!(parse_seconds("NaN").is_err());
+        assert!(parse_seconds("soon").is_err());
+        assert!(parse_positive_seconds("0").is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! `freehold bench`: the allocators of this machine, measured against each other.
+
+mod experiment;
+
+use std::env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use freehold_lab::child::Runner;
+use freehold_lab::plan::{Grid, expected_run_seconds, plan, schedule};
+use freehold_lab::{FREEHOLD, launch};
+use freehold_model::{
+    Allocator, BenchDocument, FailureKind, Length, Outcome, PairsParams, Plan, Run, Sizes,
+};
+use freehold_report::{Detail, failures, markdown, text};
+
+use self::experiment::{Experiment, provenance};
+use super::pairs::{Defaults, PairsOptions};
+use crate::args::{parse_positive_seconds, parse_seconds};
+use crate::catalogue::Catalogue;
+use crate::exit::{Exit, Failure};
+use crate::ui::{self, Ui};
+
+const EXAMPLES: &str = "\
+Examples:
+  freehold bench                                    every allocator found, a few minutes
+  freehold bench --quick                            the same, coarse, in half a minute
+  freehold bench --allocators freehold,jemalloc,./libmine.so --pairs 1,4 --sizes 256,4096
+  freehold bench --seconds 3 --samples 400 --repeat 1   as long as in the article, per case
+  freehold bench --json results.json && freehold report --details results.json
+  freehold bench --dry-run                          what would be run, and for how long
+
+The harness is pairs: one thread of each pair allocates a batch of blocks, the other frees them.
+Each run is a process of its own, and counts only if it proves that its malloc and free came from
+the allocator asked for. Within a round, the allocators take turns in random order.
+
+The speed table has the shape of Table 1 of R. Weisner, \"How Memory Allocation Affects Performance
+in Multithreaded Programs\" (Oracle, 2012); the memory table is that of its Table 2: 32 pairs,
+maximum size 4096, every block written, a fixed number of loops, and resident memory read after
+everything is freed.
+
+An interrupt stops after the current run, shows what was measured, and exits with 130.";
+
+/// The grid of the article's first table, with 2 pairs for machines with few processors.
+const PAIRS: [u32; 5] = [1, 2, 4, 16, 32];
+const SIZES: [u32; 5] = [256, 1024, 4096, 16384, 65536];
+const LENGTHS: Defaults = Defaults { seconds: 0.3, warmup: 0.1 };
+const ROUNDS: u32 = 3;
+
+/// The same, coarse: enough to see that everything works.
+const QUICK_PAIRS: [u32; 2] = [1, 4];
+const QUICK_SIZES: [u32; 2] = [256, 4096];
+const QUICK_LENGTHS: Defaults = Defaults { seconds: 0.1, warmup: 0.05 };
+const QUICK_ROUNDS: u32 = 2;
+
+/// The article's second table. It does not say how many loops; this many let each pair recycle
+/// its memory ten times.
+const MEMORY_PAIRS: u32 = 32;
+const QUICK_MEMORY_PAIRS: u32 = 8;
+const MEMORY_SIZE: u32 = 4096;
+const MEMORY_LOOPS_A_PAIR: u64 = 10;
+const SETTLE_SECONDS: f64 = 1.0;
+
+/// A table of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Loops per second
+    Speed,
+    /// Memory that stays after everything is freed
+    Memory,
+}
+
+/// Measure allocators against each other
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Bench {
+    /// Allocators: names, or paths of libraries; by default, all that are found
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    allocators: Vec<String>,
+    /// The one that the others are compared with; by default freehold, or else the first
+    #[arg(long, value_name = "ALLOCATOR")]
+    reference: Option<String>,
+    /// Numbers of pairs [default: 1,2,4,16,32]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pairs: Vec<u32>,
+    /// Maximum sizes in bytes [default: 256,1024,4096,16384,65536]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..))]
+    sizes: Vec<u32>,
+    /// How often each case is measured [default: 3]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// A coarse benchmark of half a minute, for continuous integration
+    #[arg(long)]
+    quick: bool,
+    /// Leave a part out
+    #[arg(long, value_name = "PART")]
+    skip: Option<Part>,
+    /// Idle time before memory is read again in the memory table
+    #[arg(long, value_name = "SECONDS", default_value_t = SETTLE_SECONDS,
+          value_parser = parse_seconds)]
+    settle: f64,
+    /// End a run that takes longer than this
+    #[arg(long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
+    timeout: Option<f64>,
+    /// Measure cases even if they may need more memory than is available
+    #[arg(long)]
+    no_memory_check: bool,
+    /// Look for libraries in this directory first; may be given more than once
+    #[arg(long, value_name = "DIRECTORY")]
+    search: Vec<PathBuf>,
+    /// Print what would be run, and run nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    options: PairsOptions,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where results go besides the terminal.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Show every case under every allocator, with spreads and waiting times
+    #[arg(long)]
+    details: bool,
+    /// Write everything that was measured, with its provenance, to this file; - prints it
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+    /// Write the tables as Markdown to this file; - prints them
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<String>,
+}
+
+impl Bench {
+    pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
+        let experiment = self.prepare()?;
+        if self.dry_run {
+            ui::print(&experiment.outline())?;
+            return Ok(Exit::Success);
+        }
+        self.output.check()?;
+        experiment::caution();
+        let (document, is_interrupted) = experiment.perform(ui)?;
+        self.output.publish(&document)?;
+        Ok(if is_interrupted { Exit::Interrupted } else { verdict(&document) })
+    }
+
+    fn prepare(&self) -> Result<Experiment, Failure> {
+        let provenance = provenance(self.options.seed)?;
+        let allocators = self.chosen()?;
+        let reference = self.reference_among(&allocators)?;
+        let machine = &provenance.machine;
+        let available = (!self.no_memory_check).then_some(machine.memory_available_bytes);
+        let huge = machine.huge_pages.enabled.as_deref() == Some("always");
+        let repeat = self.repeat.unwrap_or(if self.quick { QUICK_ROUNDS } else { ROUNDS });
+        let plan = plan(self.grid().cases(), repeat, available, huge);
+        let steps = schedule(&plan, allocators.len(), self.options.seed);
+        let program = env::current_exe()
+            .map_err(|error| Failure::error("cannot find this executable", &error))?;
+        let timeout = Duration::from_secs_f64(self.timeout.unwrap_or_else(|| longest(&plan)));
+        let runner = Runner { program, timeout };
+        Ok(Experiment { allocators, reference, plan, steps, runner, provenance })
+    }
+
+    fn chosen(&self) -> Result<Vec<Allocator>, Failure> {
+        let catalogue = Catalogue::new(&self.search)?;
+        let chosen = if self.allocators.is_empty() {
+            catalogue.all()?
+        } else {
+            catalogue.get_all(&self.allocators)?
+        };
+        // The loader takes a preload path apart at certain characters: say so before the start.
+        for allocator in &chosen {
+            launch::preload_value(allocator)
+                .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
+        }
+        Ok(chosen)
+    }
+
+    fn reference_among(&self, allocators: &[Allocator]) -> Result<usize, Failure> {
+        let wanted = self.reference.as_deref();
+        let named = |name: &str| allocators.iter().position(|own| own.name == name);
+        match wanted {
+            None => Ok(named(FREEHOLD).unwrap_or(0)),
+            Some(name) => named(name).ok_or_else(|| {
+                let message = format!("the reference \"{name}\" is not among the allocators");
+                let names: Vec<_> = allocators.iter().map(|own| own.name.as_str()).collect();
+                Failure::new(Exit::Usage, message).hint(format!("they are {}", names.join(", ")))
+            }),
+        }
+    }
+
+    fn grid(&self) -> Grid {
+        let pick = |given: &[u32], usual: &[u32], quick: &[u32]| {
+            let preset = if self.quick { quick } else { usual };
+            if given.is_empty() { preset.to_vec() } else { given.to_vec() }
+        };
+        let lengths = if self.quick { QUICK_LENGTHS } else { LENGTHS };
+        let pairs = pick(&self.pairs, &PAIRS, &QUICK_PAIRS);
+        let sizes = pick(&self.sizes, &SIZES, &QUICK_SIZES);
+        let is_wanted = |part| self.skip != Some(part);
+        Grid {
+            pairs: if is_wanted(Part::Speed) { pairs } else { Vec::new() },
+            max_bytes: sizes,
+            template: self.options.params(1, 1, 0.0, lengths),
+            retention: is_wanted(Part::Memory).then(|| self.memory_case(lengths)),
+        }
+    }
+
+    fn memory_case(&self, lengths: Defaults) -> PairsParams {
+        let pairs = if self.quick { QUICK_MEMORY_PAIRS } else { MEMORY_PAIRS };
+        let total = MEMORY_LOOPS_A_PAIR * u64::from(pairs);
+        PairsParams {
+            memset: true,
+            sizes: Sizes::Random,
+            length: Length::Loops { total },
+            ..self.options.params(pairs, MEMORY_SIZE, self.settle, lengths)
+        }
+    }
+}
+
+impl Output {
+    fn files(&self) -> impl Iterator<Item = &String> {
+        self.json.iter().chain(&self.markdown)
+    }
+
+    /// Makes sure before the first run that results will find their place.
+    fn check(&self) -> Result<(), Failure> {
+        if self.files().filter(|path| *path == ui::STANDARD_OUTPUT).count() > 1 {
+            let message = "--json and --markdown cannot both go to standard output";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        self.files().try_for_each(|path| ui::check_writable(path))
+    }
+
+    /// Shows and stores results. What goes to standard output for machines goes there alone.
+    fn publish(&self, document: &BenchDocument) -> Result<(), Failure> {
+        let detail = if self.details { Detail::Full } else { Detail::Summary };
+        if !self.files().any(|path| path == ui::STANDARD_OUTPUT) {
+            ui::print(&text(document, detail))?;
+        }
+        for warning in document.warnings.iter().chain(&failures(document)) {
+            ui::warn(warning);
+        }
+        if let Some(path) = &self.json {
+            ui::save_json(path, document)?;
+        }
+        if let Some(path) = &self.markdown {
+            ui::save(path, &markdown(document, detail))?;
+        }
+        Ok(())
+    }
+}
+
+/// How long the longest run may take when nothing else was said: ten times what is expected, and
+/// a minute for allocators that are much slower than others.
+fn longest(plan: &Plan) -> f64 {
+    let expected = plan.cases.iter().map(|case| expected_run_seconds(&case.params));
+    60.0 + 10.0 * expected.fold(0.0, f64::max)
+}
+
+/// How a complete benchmark ends: failures of runs are failures of the benchmark.
+fn verdict(document: &BenchDocument) -> Exit {
+    let failed = |run: &Run| match &run.outcome {
+        Outcome::Failed(failure) => Some(failure.kind),
+        Outcome::Measured(_) => None,
+    };
+    let kinds: Vec<_> = document.runs.iter().filter_map(failed).collect();
+    if kinds.contains(&FailureKind::NotLive) {
+        Exit::NotLive
+    } else if kinds.is_empty() {
+        Exit::Success
+    } else {
+        Exit::Error
+    }
+}

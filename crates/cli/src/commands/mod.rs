@@ -1,0 +1,11 @@
+//! The subcommands: one file each, with its definition, its help and what it does.
+
+pub(crate) mod allocators;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod lib;
+pub(crate) mod pairs;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod which;
+pub(crate) mod workload;

@@ -1,0 +1,14 @@
+//! The command from outside, as users and scripts meet it: arguments in; output, files and exit
+//! status out. One file for each subcommand, and `usage` for what they share.
+//!
+//! A test that needs a tool or an allocator which this machine lacks says so on standard error
+//! and passes.
+
+mod allocators;
+mod bench;
+mod library;
+mod report;
+mod run;
+mod support;
+mod usage;
+mod which;

@@ -1,0 +1,391 @@
+//! An arena: one region of address space, its tables, and all heaps that take from it.
+//!
+//! A process has one; tests have many. It lives at the start of its own metadata, is never moved,
+//! and its memory is not given back while anything of it is in use.
+//!
+//! Lock order, outermost first: purge, a heap, a pool, grow, direct. No lock is held while another
+//! of the same kind is taken, but by [`Arena::lock_all`] for a fork, in the order of their numbers.
+
+use crate::direct::DirectMappings;
+use crate::heap::Heap;
+use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE, ZONE_BLOCKS, at};
+use crate::lease::Leases;
+use crate::magazine::Magazines;
+use crate::outbox::Outbox;
+use crate::policy::grow;
+use crate::pool::Pool;
+use crate::purge::Purger;
+use crate::stock::Stock;
+use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
+use crate::tally::{Granules, Tally};
+use core::ptr::NonNull;
+use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::lock::Lock;
+use freehold_sys::System;
+
+/// A region, its tables, and the heaps that take from it.
+pub struct Arena<S: System> {
+    pub(crate) system: S,
+    pub(crate) tables: Tables,
+    /// Blocks in the region.
+    blocks: u32,
+    /// Where the heaps stand, and how many there may be.
+    heaps: usize,
+    pub(crate) leases: Leases,
+    pub(crate) pools: [Pool; crate::class::CLASSES],
+    pub(crate) direct: DirectMappings,
+    pub(crate) purger: Purger,
+    pub(crate) magazines: Stock<Magazines>,
+    pub(crate) outboxes: Stock<Outbox>,
+    /// What threads without a heap claim and release.
+    pub(crate) tally: Tally,
+    /// How many times pages were moved.
+    pub(crate) moves: AtomicU32,
+    /// Blocks committed so far: those below it can be used, and so can their tables.
+    committed: AtomicU32,
+    /// Held while committing.
+    grow: Lock,
+    /// The metadata's own reservation.
+    metadata: (usize, usize),
+}
+
+// SAFETY: what an arena shares between threads is atomic, or protected by the locks and words that
+// say so where it is defined; addresses are kept as numbers.
+unsafe impl<S: System> Sync for Arena<S> {}
+// SAFETY: nothing in an arena belongs to the thread that made it.
+unsafe impl<S: System> Send for Arena<S> {}
+
+/// Where the parts of the metadata stand, in bytes from its start.
+struct Plan {
+    heaps: usize,
+    tags: usize,
+    locals: usize,
+    remotes: usize,
+    far_bits: usize,
+    blocks: usize,
+    zones: usize,
+    total: usize,
+}
+
+impl Plan {
+    fn new<S: System>(page: usize, blocks: usize, heaps: usize) -> Self {
+        let granules = blocks * BLOCK_GRANULES as usize;
+        let mut end = 0;
+        let mut part = |bytes: usize| {
+            let start = end;
+            end = (start + bytes).next_multiple_of(page);
+            start
+        };
+        part(size_of::<Arena<S>>());
+        Self {
+            heaps: part(heaps * size_of::<Heap>()),
+            tags: part(granules * size_of::<Tag>()),
+            locals: part(granules * size_of::<SlabLocal>()),
+            remotes: part(granules * size_of::<Remote>()),
+            far_bits: part(granules * size_of::<FarBits>()),
+            blocks: part(blocks * size_of::<BlockEntry>()),
+            zones: part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>()),
+            total: part(0),
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Reserves a region as large as the system allows and makes an arena of it. `None` when not
+    /// even the smallest can be had.
+    pub fn create(system: S) -> Option<NonNull<Self>> {
+        let (page, processors) = (system.page_size(), system.processors());
+        let leases = Leases::new(processors);
+        for bytes in grow::reservations(system.address_space_left()) {
+            let Some(region) = system.reserve(bytes, BLOCK) else {
+                continue;
+            };
+            let blocks = bytes / BLOCK;
+            let plan = Plan::new::<S>(page, blocks, leases.heaps());
+            let Some(start) = system.reserve(plan.total, page) else {
+                // SAFETY: the reservation just made, unused.
+                unsafe { system.unmap(region, bytes) };
+                continue;
+            };
+            // SAFETY: parts of the reservations just made.
+            let usable = unsafe {
+                system.forbid_huge_pages(region, bytes.min(grow::SMALL_PAGES_BELOW));
+                system.forbid_huge_pages(start, plan.total);
+                system.commit(start, size_of::<Self>().next_multiple_of(page))
+                    && system.commit(start + plan.zones, plan.total - plan.zones)
+            };
+            if !usable {
+                return None;
+            }
+            let arena = Self {
+                tables: Tables {
+                    tags: start + plan.tags,
+                    locals: start + plan.locals,
+                    remotes: start + plan.remotes,
+                    far_bits: start + plan.far_bits,
+                    blocks: start + plan.blocks,
+                    zones: start + plan.zones,
+                    region,
+                },
+                blocks: blocks as u32,
+                heaps: start + plan.heaps,
+                leases,
+                pools: [const { Pool::new() }; crate::class::CLASSES],
+                direct: DirectMappings::new(),
+                purger: Purger::new(),
+                magazines: Stock::new(),
+                outboxes: Stock::new(),
+                tally: Tally::default(),
+                moves: AtomicU32::new(0),
+                committed: AtomicU32::new(0),
+                grow: Lock::new(),
+                metadata: (start, plan.total),
+                system,
+            };
+            let place = at::<Self>(start);
+            // SAFETY: committed above, aligned to a page, large enough, and nobody else's.
+            unsafe { place.write(arena) };
+            return NonNull::new(place);
+        }
+        None
+    }
+
+    /// Gives everything back to the system.
+    ///
+    /// # Safety
+    /// Nobody uses the arena, its heaps or its memory any longer.
+    pub unsafe fn destroy(this: NonNull<Self>) {
+        // SAFETY: the caller is the only user; the arena is moved out of its place before that
+        // goes.
+        let arena = unsafe { this.read() };
+        for heap in arena.all_heaps() {
+            let (map, bytes) = heap.map_reservation();
+            if bytes > 0 {
+                // SAFETY: reserved for this heap alone.
+                unsafe { arena.system.unmap(map, bytes) };
+            }
+        }
+        // SAFETY: the caller is the only user.
+        unsafe {
+            arena.magazines.unmap(&arena.system);
+            arena.outboxes.unmap(&arena.system);
+        }
+        arena.direct.unmap_all(&arena.system);
+        let (start, bytes) = arena.metadata;
+        // SAFETY: the two reservations made by `create`.
+        unsafe {
+            arena.system.unmap(arena.tables.region, arena.blocks as usize * BLOCK);
+            arena.system.unmap(start, bytes);
+        }
+    }
+
+    /// The operating system that the arena was made on.
+    pub fn system(&self) -> &S {
+        &self.system
+    }
+
+    /// The first byte of the region.
+    pub fn region(&self) -> usize {
+        self.tables.region
+    }
+
+    /// The number of granules that exist, used or not.
+    pub(crate) fn granules(&self) -> u32 {
+        self.blocks * BLOCK_GRANULES
+    }
+
+    /// Blocks committed so far.
+    pub(crate) fn committed_blocks(&self) -> u32 {
+        // Acquire pairs with the Release in `commit_more`: the tables of these blocks are usable.
+        self.committed.load(Ordering::Acquire)
+    }
+
+    /// The granule of an address in the committed part of the region.
+    #[inline]
+    pub fn granule_of(&self, address: usize) -> Option<Granule> {
+        let index = address.wrapping_sub(self.tables.region) >> GRANULE_SHIFT;
+        let committed = self.committed_blocks() as usize * BLOCK_GRANULES as usize;
+        (index < committed).then_some(Granule(index as u32))
+    }
+
+    /// The tag of a committed granule.
+    #[inline]
+    pub(crate) fn tag(&self, g: Granule) -> &Tag {
+        // SAFETY: granules come from `granule_of` or from claims, so the table is committed there;
+        // all-zero memory is a valid tag, and all access is atomic.
+        unsafe { &*at::<Tag>(self.tables.tags).add(g.0 as usize) }
+    }
+
+    /// The local part of a committed granule. Who may dereference it, the slab's word says.
+    #[inline]
+    pub(crate) fn local(&self, g: Granule) -> *mut SlabLocal {
+        // SAFETY: as in `tag`, the table is committed there.
+        unsafe { at::<SlabLocal>(self.tables.locals).add(g.0 as usize) }
+    }
+
+    /// The word of a committed granule.
+    #[inline]
+    pub(crate) fn word(&self, g: Granule) -> &Remote {
+        // SAFETY: as in `tag`.
+        unsafe { &*at::<Remote>(self.tables.remotes).add(g.0 as usize) }
+    }
+
+    /// The bits of the slab at a committed granule.
+    #[inline]
+    pub(crate) fn bits(&self, g: Granule) -> Bits<'_> {
+        // SAFETY: as in `tag`.
+        let far = unsafe { &*at::<FarBits>(self.tables.far_bits).add(g.0 as usize) };
+        Bits { near: self.word(g), far }
+    }
+
+    /// A committed block.
+    #[inline]
+    pub(crate) fn block(&self, b: Block) -> &BlockEntry {
+        // SAFETY: as in `tag`.
+        unsafe { &*at::<BlockEntry>(self.tables.blocks).add(b.0 as usize) }
+    }
+
+    /// A zone of the region.
+    #[inline]
+    pub(crate) fn zone(&self, zone: u32) -> &ZoneEntry {
+        debug_assert!(zone < self.blocks.div_ceil(ZONE_BLOCKS));
+        // SAFETY: the zones' table is committed as a whole from the start.
+        unsafe { &*at::<ZoneEntry>(self.tables.zones).add(zone as usize) }
+    }
+
+    /// Where the heap of that number stands, made or not.
+    pub(crate) fn heap_place(&self, id: u16) -> *mut Heap {
+        debug_assert!(id >= 1 && usize::from(id) <= self.leases.heaps());
+        // SAFETY: inside the part of the metadata planned for the heaps.
+        unsafe { at::<Heap>(self.heaps).add(usize::from(id) - 1) }
+    }
+
+    /// The heap of that number, which has been made.
+    #[inline]
+    pub(crate) fn heap(&self, id: u16) -> &Heap {
+        // SAFETY: ids are handed out after the heap was made, and heaps are never unmade.
+        unsafe { &*self.heap_place(id) }
+    }
+
+    /// All heaps made so far.
+    pub(crate) fn all_heaps(&self) -> impl Iterator<Item = &Heap> {
+        self.leases.made().map(|id| self.heap(id))
+    }
+
+    /// Granules in use and granules free but dirty, at this moment.
+    pub fn granules_in_use(&self) -> Granules {
+        Tally::sum(self.all_heaps().map(|heap| &heap.tally).chain([&self.tally]))
+    }
+
+    /// Commits at least `wanted` more blocks, and makes all that are committed available as wholly
+    /// free ones. Returns whether there were that many left.
+    pub(crate) fn commit_more(&self, seen: u32, wanted: u32) -> bool {
+        self.grow.hold(|| {
+            let committed = self.committed.load(Ordering::Relaxed);
+            if committed > seen {
+                return true; // Another thread was faster: look there first.
+            }
+            if wanted > self.blocks - committed {
+                return false;
+            }
+            let smallest = wanted.max(1);
+            let step = grow::step(committed, wanted, self.blocks);
+            // Near a limit the large step may fail where the small one does not.
+            let done = [step, smallest].into_iter().find(|&n| self.commit_blocks(committed, n));
+            let Some(n) = done else { return false };
+            for b in committed..committed + n {
+                let block = Block(b);
+                self.zone(block.zone()).whole.release(block.bit());
+            }
+            // Release pairs with the Acquire in `committed_blocks`.
+            self.committed.store(committed + n, Ordering::Release);
+            true
+        })
+    }
+
+    fn commit_blocks(&self, first: u32, count: u32) -> bool {
+        let data = self.tables.address(Block(first).first());
+        let zones = Block(first).zone()..=Block(first + count - 1).zone();
+        // SAFETY: inside the region, beyond what is committed.
+        let data_done = unsafe { self.system.commit(data, count as usize * BLOCK) };
+        data_done && zones.into_iter().all(|zone| self.commit_tables_of(zone))
+    }
+
+    /// Commits the tables of a whole zone. Committing twice does no harm.
+    fn commit_tables_of(&self, zone: u32) -> bool {
+        let page = self.system.page_size();
+        let granules = ZONE >> GRANULE_SHIFT;
+        let tables = &self.tables;
+        let parts = [
+            (tables.tags, tables.locals, size_of::<Tag>() * granules),
+            (tables.locals, tables.remotes, size_of::<SlabLocal>() * granules),
+            (tables.remotes, tables.far_bits, size_of::<Remote>() * granules),
+            (tables.far_bits, tables.blocks, size_of::<FarBits>() * granules),
+            (tables.blocks, tables.zones, size_of::<BlockEntry>() * ZONE_BLOCKS as usize),
+        ];
+        parts.into_iter().all(|(table, end, bytes)| {
+            let from = (table + zone as usize * bytes) / page * page;
+            let to = (table + (zone as usize + 1) * bytes).next_multiple_of(page).min(end);
+            // SAFETY: inside the table, which is inside the metadata's reservation.
+            from >= to || unsafe { self.system.commit(from, to - from) }
+        })
+    }
+
+    /// Takes every lock, so that no heap is in the middle of anything: for a fork.
+    pub fn lock_all(&self) {
+        self.purger.lock.acquire();
+        self.leases.lock.acquire();
+        self.magazines.lock.acquire();
+        self.outboxes.lock.acquire();
+        for heap in self.all_heaps() {
+            heap.lock.acquire();
+        }
+        for pool in &self.pools {
+            pool.lock.acquire();
+        }
+        self.grow.acquire();
+        self.direct.lock.acquire();
+    }
+
+    /// Releases what [`Arena::lock_all`] took: in the parent.
+    pub fn unlock_all(&self) {
+        self.every_lock(Lock::release);
+    }
+
+    /// Makes every lock free, and takes up the heaps of threads that do not exist here: in the
+    /// child, by its only thread, whose own heap is `mine`.
+    pub fn after_fork_in_child(&self, mine: Option<&Heap>) {
+        self.every_lock(Lock::reset);
+        for id in self.leases.made() {
+            let heap = self.heap(id);
+            let vanished =
+                heap.is_exclusive() && heap.is_leased() && mine.is_none_or(|mine| mine.id() != id);
+            if vanished {
+                // SAFETY: its thread is gone, and it was not inside the heap: we held its lock.
+                unsafe { self.end_lease(heap) };
+            }
+        }
+    }
+
+    fn every_lock(&self, act: impl Fn(&Lock)) {
+        act(&self.direct.lock);
+        act(&self.grow);
+        for pool in &self.pools {
+            act(&pool.lock);
+        }
+        for heap in self.all_heaps() {
+            act(&heap.lock);
+        }
+        act(&self.outboxes.lock);
+        act(&self.magazines.lock);
+        act(&self.leases.lock);
+        act(&self.purger.lock);
+    }
+
+    /// How often a thread had to wait for one of the locks.
+    pub fn lock_waits(&self) -> u64 {
+        let total = core::cell::Cell::new(0_u64);
+        self.every_lock(|lock| total.set(total.get() + u64::from(lock.waits())));
+        total.get()
+    }
+}

@@ -1,0 +1,342 @@
+//! Claiming granules and whole blocks, and giving them back.
+//!
+//! A heap takes granules from its *home*: an open block that other heaps leave alone while they
+//! find something else. When it is exhausted the heap moves: to the lowest open block with room, or
+//! else opens a wholly free one, dirty before clean, low before high. A block whose last granule
+//! comes back is closed, and is then wholly free again, unless it is somebody's home.
+
+use crate::arena::Arena;
+use crate::layout::{BLOCK_GRANULES, BLOCK_SHIFT, Block, GRANULE, Granule, ZONE_BLOCKS};
+use crate::tables::ZoneEntry;
+use crate::tally::Account;
+use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::granules::{ALL, find_run, longest_run, mask};
+use freehold_sys::System;
+
+/// The block that a heap takes granules from: a block plus one, or 0 for none. Relaxed everywhere:
+/// it only says where to try first.
+#[derive(Default)]
+pub struct Home(AtomicU32);
+
+impl Home {
+    fn get(&self) -> Option<Block> {
+        self.0.load(Ordering::Relaxed).checked_sub(1).map(Block)
+    }
+
+    fn set(&self, block: Option<Block>) {
+        self.0.store(block.map_or(0, |b| b.0 + 1), Ordering::Relaxed);
+    }
+}
+
+/// Which granules to take when there is a choice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Prefer {
+    /// Those touched before: they cost no page fault.
+    Dirty,
+    /// Those known to be zero: they need no clearing.
+    Clean,
+}
+
+/// What is wanted: `count` granules (at most a block's) at a multiple of `align` granules.
+#[derive(Clone, Copy)]
+pub struct Want {
+    /// How many, in a row.
+    pub count: u32,
+    /// A power of two, at most a block's granules.
+    pub align: u32,
+    /// Which, when there is a choice.
+    pub prefer: Prefer,
+}
+
+/// Granules that now belong to the caller.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    /// The first.
+    pub granule: Granule,
+    /// Whether all their memory is zero.
+    pub clean: bool,
+}
+
+impl<S: System> Arena<S> {
+    /// Claims granules, from `home` if it has them. `None` when the region has no more.
+    pub(crate) fn claim_granules(
+        &self,
+        want: Want,
+        home: &Home,
+        account: &Account,
+    ) -> Option<Claim> {
+        home.get()
+            .and_then(|block| self.claim_in(block, want, account))
+            .or_else(|| self.claim_in_open(want, home, account, true))
+            .or_else(|| self.claim_in_new(want, home, account))
+            .or_else(|| self.claim_in_open(want, home, account, false))
+    }
+
+    /// Claims `count` granules from `home` if it has so many in a row that are dirty.
+    pub(crate) fn claim_dirty_at_home(
+        &self,
+        count: u32,
+        home: &Home,
+        account: &Account,
+    ) -> Option<Claim> {
+        let block = home.get()?;
+        let entry = self.block(block);
+        let claimed = entry.free.claim(|free| {
+            let dirty = free & entry.dirty.load(Ordering::Relaxed);
+            find_run(dirty, count, 1).map(|first| mask(first, count))
+        })?;
+        Some(self.settle_claim(block, claimed, account))
+    }
+
+    fn claim_in(&self, block: Block, want: Want, account: &Account) -> Option<Claim> {
+        let entry = self.block(block);
+        let claimed = entry.free.claim(|free| {
+            // Relaxed here and below: a dirty bit is changed by its granule's owner alone, and the
+            // claim's Acquire comes after the former owner's Release.
+            let dirty = entry.dirty.load(Ordering::Relaxed);
+            let liked = if want.prefer == Prefer::Dirty { free & dirty } else { free & !dirty };
+            let first = find_run(liked, want.count, want.align)
+                .or_else(|| find_run(free, want.count, want.align))?;
+            Some(mask(first, want.count))
+        })?;
+        Some(self.settle_claim(block, claimed, account))
+    }
+
+    /// Marks claimed granules dirty, and counts them.
+    fn settle_claim(&self, block: Block, claimed: u64, account: &Account) -> Claim {
+        let entry = self.block(block);
+        let dirty = entry.dirty.load(Ordering::Relaxed) & claimed;
+        if dirty != claimed {
+            entry.dirty.fetch_or(claimed, Ordering::Relaxed);
+            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE);
+        }
+        account.claimed(claimed.count_ones(), dirty.count_ones());
+        let granule = block.first().plus(claimed.trailing_zeros());
+        Claim { granule, clean: dirty == 0 }
+    }
+
+    fn zones(&self) -> impl Iterator<Item = (u32, &ZoneEntry)> {
+        let count = self.committed_blocks().div_ceil(ZONE_BLOCKS);
+        (0..count).map(|n| (n, self.zone(n)))
+    }
+
+    fn claim_in_open(
+        &self,
+        want: Want,
+        home: &Home,
+        account: &Account,
+        spare_homes: bool,
+    ) -> Option<Claim> {
+        for (n, zone) in self.zones() {
+            let homes = if spare_homes { zone.home.load(Ordering::Relaxed) } else { 0 };
+            let mut candidates = zone.open.load(Ordering::Relaxed) & !homes;
+            while candidates != 0 {
+                let i = candidates.trailing_zeros();
+                candidates &= candidates - 1;
+                if u32::from(zone.longest[i as usize].load(Ordering::Relaxed)) < want.count {
+                    continue;
+                }
+                let block = Block(n * ZONE_BLOCKS + i);
+                if let Some(claim) = self.claim_in(block, want, account) {
+                    self.move_home(home, block);
+                    return Some(claim);
+                }
+                self.correct_hints(block);
+            }
+        }
+        None
+    }
+
+    fn claim_in_new(&self, want: Want, home: &Home, account: &Account) -> Option<Claim> {
+        let block = self.claim_blocks(1, 1, want.prefer)?;
+        let claimed = mask(0, want.count);
+        let claim = self.settle_claim(block, claimed, account);
+        self.open(block, ALL & !claimed);
+        self.move_home(home, block);
+        Some(claim)
+    }
+
+    /// Opens a block that the caller owns, with the given granules free.
+    pub(crate) fn open(&self, block: Block, free: u64) {
+        self.block(block).free.release(free);
+        let zone = self.zone(block.zone());
+        self.note_run(block, longest_run(free));
+        zone.open.fetch_or(block.bit(), Ordering::Relaxed);
+    }
+
+    fn note_run(&self, block: Block, length: u32) {
+        let hint = &self.zone(block.zone()).longest[(block.0 % ZONE_BLOCKS) as usize];
+        if u32::from(hint.load(Ordering::Relaxed)) < length {
+            hint.store(length as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// After a claim that the hints promised and the block did not keep.
+    fn correct_hints(&self, block: Block) {
+        let zone = self.zone(block.zone());
+        let free = self.block(block).free.look();
+        let hint = &zone.longest[(block.0 % ZONE_BLOCKS) as usize];
+        hint.store(longest_run(free) as u8, Ordering::Relaxed);
+        if free == 0 {
+            zone.open.fetch_and(!block.bit(), Ordering::Relaxed);
+        }
+    }
+
+    fn move_home(&self, home: &Home, block: Block) {
+        self.leave_home(home);
+        self.zone(block.zone()).home.fetch_or(block.bit(), Ordering::Relaxed);
+        home.set(Some(block));
+    }
+
+    /// Makes a heap homeless, so that others may use its block and an empty one can be closed.
+    pub(crate) fn leave_home(&self, home: &Home) {
+        let Some(block) = home.get() else { return };
+        home.set(None);
+        self.zone(block.zone()).home.fetch_and(!block.bit(), Ordering::Relaxed);
+        if self.block(block).free.look() == ALL {
+            self.close(block);
+        }
+    }
+
+    /// Gives back `count` granules of one block, all claimed by the caller.
+    pub(crate) fn release_granules(&self, first: Granule, count: u32, account: &Account) {
+        let (block, at) = (first.block(), first.in_block());
+        let after = self.block(block).free.release(mask(at, count));
+        account.released(count);
+        let zone = self.zone(block.zone());
+        let (up, down) = ((after >> at).trailing_ones(), (after << (63 - at)).leading_ones());
+        self.note_run(block, up + down - 1);
+        let bit = block.bit();
+        if after == ALL && zone.home.load(Ordering::Relaxed) & bit == 0 {
+            self.close(block);
+        } else if zone.open.load(Ordering::Relaxed) & bit == 0 {
+            zone.open.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes an open block wholly free, if it still is.
+    fn close(&self, block: Block) {
+        if self.block(block).free.close() {
+            let zone = self.zone(block.zone());
+            zone.open.fetch_and(!block.bit(), Ordering::Relaxed);
+            self.release_blocks(block, 1);
+        }
+    }
+
+    /// Gives back whole blocks that the caller owns.
+    pub(crate) fn release_blocks(&self, first: Block, count: u32) {
+        for_each_zone(first, count, |zone, bits| {
+            let entry = self.zone(zone);
+            let base = zone * ZONE_BLOCKS;
+            let mut dirty = 0;
+            for i in ones(bits) {
+                let touched = self.block(Block(base + i)).dirty.load(Ordering::Relaxed) != 0;
+                dirty |= u64::from(touched) << i;
+            }
+            entry.dirty.fetch_or(dirty, Ordering::Relaxed);
+            entry.whole.release(bits);
+            true
+        });
+    }
+
+    /// Claims `count` wholly free blocks in a row, the first at a multiple of `align` blocks,
+    /// committing more if need be. Their dirty bits are left as they are.
+    pub(crate) fn claim_blocks(&self, count: u32, align: u32, prefer: Prefer) -> Option<Block> {
+        loop {
+            let committed = self.committed_blocks();
+            let dirty = |zone: &ZoneEntry| zone.whole.look() & zone.dirty.load(Ordering::Relaxed);
+            let whole = |zone: &ZoneEntry| zone.whole.look();
+            let mut first = None;
+            if prefer == Prefer::Dirty {
+                first = self.find_blocks(count, align, dirty);
+            }
+            if let Some(first) = first.or_else(|| self.find_blocks(count, align, whole)) {
+                if self.claim_these(first, count) {
+                    return Some(first);
+                }
+                continue; // Somebody else was faster; look again.
+            }
+            // With an alignment, the first fitting block may come that much later.
+            if !self.commit_more(committed, count + (align - 1)) {
+                return None;
+            }
+        }
+    }
+
+    fn find_blocks(
+        &self,
+        count: u32,
+        align: u32,
+        select: impl Fn(&ZoneEntry) -> u64,
+    ) -> Option<Block> {
+        if count <= ZONE_BLOCKS && align == 1 {
+            let mut zones = self.zones();
+            let inside = zones.find_map(|(n, zone)| {
+                find_run(select(zone), count, 1).map(|i| Block(n * ZONE_BLOCKS + i))
+            });
+            if inside.is_some() {
+                return inside;
+            }
+        }
+        // Across zones: the start of the run of selected blocks that ends just before the next one.
+        // Alignment is that of addresses, and the region starts at a block, not at a multiple of
+        // it.
+        let region = self.region() >> BLOCK_SHIFT;
+        let aligned =
+            |b: u32| ((region + b as usize).next_multiple_of(align as usize) - region) as u32;
+        let mut start = aligned(0);
+        for (n, zone) in self.zones() {
+            let (bits, base) = (select(zone), n * ZONE_BLOCKS);
+            for i in 0..ZONE_BLOCKS {
+                if bits >> i & 1 == 0 {
+                    start = aligned(base + i + 1);
+                } else if base + i + 1 >= start + count {
+                    return Some(Block(start));
+                }
+            }
+        }
+        None
+    }
+
+    /// Claims these blocks if all of them are wholly free.
+    pub(crate) fn claim_these(&self, first: Block, count: u32) -> bool {
+        let mut claimed = 0;
+        let all = for_each_zone(first, count, |zone, bits| {
+            let entry = self.zone(zone);
+            let got = entry.whole.claim(|free| (free & bits == bits).then_some(bits)).is_some();
+            if got {
+                entry.dirty.fetch_and(!bits, Ordering::Relaxed);
+                claimed += bits.count_ones();
+            }
+            got
+        });
+        if !all && claimed > 0 {
+            self.release_blocks(first, claimed);
+        }
+        all
+    }
+}
+
+/// The positions of the set bits.
+pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let i = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (i < BLOCK_GRANULES).then_some(i)
+    })
+}
+
+/// Calls `each` with every zone that the blocks touch and their bits in it, until one returns
+/// false. Returns whether none did.
+fn for_each_zone(first: Block, count: u32, mut each: impl FnMut(u32, u64) -> bool) -> bool {
+    let (mut at, end) = (first.0, first.0 + count);
+    while at < end {
+        let in_zone = at % ZONE_BLOCKS;
+        let here = (ZONE_BLOCKS - in_zone).min(end - at);
+        if !each(at / ZONE_BLOCKS, mask(in_zone, here)) {
+            return false;
+        }
+        at += here;
+    }
+    true
+}

@@ -1,0 +1,269 @@
+//! What a thread keeps to itself: magazines of free small objects, and what it needs to find them.
+//!
+//! malloc takes from a magazine and free puts into one; both are a handful of instructions that
+//! touch nothing shared, nothing of the slab, and not the object. What happens when a magazine is
+//! empty stands in `take`; what happens when a freed object is not one that this thread keeps, or
+//! when a magazine is full, in `free`.
+//!
+//! All zero is a valid cache: it has no objects, keeps none, and takes the slow path every time. So
+//! it works before anything has been set up, and after the thread-local storage it lives in has
+//! been wiped again, as happens while a program is being loaded.
+//!
+//! Invariant: the objects in a magazine are of its class, are out as far as their slabs know, and
+//! are in use by nobody.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::heap::Heap;
+use crate::invalid::Invalid;
+use crate::layout::{GRANULE, GRANULE_SHIFT, at};
+use crate::magazine::{EMPTY, MAGAZINES, Magazines, Rounds, SLOT};
+use crate::outbox::Outbox;
+use core::ptr;
+use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
+use freehold_sys::System;
+
+/// What kind of heap a thread has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Holding {
+    /// None yet: it has not allocated.
+    #[default]
+    None = 0,
+    /// One of its own.
+    Exclusive,
+    /// It shares heaps with others.
+    Shared,
+    /// None any more: the thread is exiting, and keeps nothing.
+    Ended,
+}
+
+/// A thread's cache. Lives in thread-local storage; the first fields are those of the fast path.
+#[repr(C, align(64))]
+pub struct ThreadCache {
+    /// For each class the next free slot of the magazine; 0 if there is no magazine.
+    pub tops: [usize; MAGAZINES],
+    /// For each class the number that tells starts of objects from other addresses.
+    pub magic: [u32; MAGAZINES],
+    /// Granules that the map can be asked for.
+    pub limit: usize,
+    /// The map of the heap: a class for every granule whose objects the thread keeps.
+    pub map: usize,
+    heap: *const Heap,
+    magazines: *mut Magazines,
+    pub(crate) outbox: *mut Outbox,
+    /// For each class whether its magazine was last empty rather than full.
+    pub(crate) emptied: u64,
+    /// Granules released since the thread last looked.
+    pub(crate) released: u32,
+    /// Where the thread begins to look for a shared heap that is free.
+    hint: u16,
+    holding: Holding,
+    /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
+    /// for a lock that its own thread may hold.
+    busy: bool,
+}
+
+const _: () = assert!(MAGAZINES <= u64::BITS as usize);
+
+impl Default for ThreadCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ThreadCache {
+    /// An empty cache.
+    pub const fn new() -> Self {
+        Self {
+            tops: [0; MAGAZINES],
+            magic: [0; MAGAZINES],
+            limit: 0,
+            map: 0,
+            heap: ptr::null(),
+            magazines: ptr::null_mut(),
+            outbox: ptr::null_mut(),
+            emptied: 0,
+            released: 0,
+            hint: 0,
+            holding: Holding::None,
+            busy: false,
+        }
+    }
+
+    /// Takes an object of a small class out of its magazine; null when it is empty. This, and
+    /// [`ThreadCache::keep`], is the fast path; where thread-local storage allows better, the
+    /// runtime has the same in fewer instructions.
+    #[inline]
+    pub fn pop(&mut self, class: Class) -> *mut u8 {
+        let top = &mut self.tops[usize::from(class.0)];
+        if *top as u8 <= EMPTY {
+            return ptr::null_mut();
+        }
+        *top -= SLOT;
+        // SAFETY: below the next free slot there is one with an object.
+        at(unsafe { at::<usize>(*top).read() })
+    }
+
+    /// Puts an object into the magazine of its class. Fails when that is full, or there is none.
+    #[inline]
+    pub(crate) fn push(&mut self, class: Class, object: usize) -> bool {
+        let top = &mut self.tops[usize::from(class.0)];
+        let next = *top + SLOT;
+        if next as u8 == 0 || *top == 0 {
+            return false;
+        }
+        // SAFETY: the next free slot of a magazine of this thread's.
+        unsafe { at::<usize>(*top).write(object) };
+        *top = next;
+        true
+    }
+
+    /// Keeps a freed object, if it is the start of a small object of a granule that the thread
+    /// keeps objects of, and its magazine is not full.
+    ///
+    /// # Safety
+    /// `address` is not in use by anybody else, if it is an object at all; `region` is the start of
+    /// the region of the arena that this cache is used with.
+    #[inline]
+    #[must_use]
+    pub unsafe fn keep(&mut self, region: usize, address: usize) -> bool {
+        let offset = address.wrapping_sub(region);
+        let granule = offset >> GRANULE_SHIFT;
+        if granule >= self.limit {
+            return false;
+        }
+        // SAFETY: the map can be asked for all granules below the limit.
+        let class = unsafe { (*at::<AtomicU8>(self.map + granule)).load(Ordering::Relaxed) };
+        let magic = self.magic[usize::from(class)];
+        let in_granule = offset as u32 & (GRANULE as u32 - 1);
+        // For class 0, "not kept", the magic is 0, and nothing is below that.
+        in_granule.wrapping_mul(magic) < magic && self.push(Class(class), address)
+    }
+
+    /// Empties a magazine, and returns what was in it.
+    pub(crate) fn empty(&mut self, class: Class) -> Rounds {
+        let n = usize::from(class.0);
+        let mut rounds = Rounds::NONE;
+        // SAFETY: leased to this thread.
+        if let Some(magazines) = unsafe { self.magazines.as_ref() } {
+            let (first, end) = (magazines.first_slot(n), self.tops[n]);
+            // First, so that a signal handler finds it in order.
+            self.tops[n] = first;
+            for slot in (first..end).step_by(SLOT) {
+                // SAFETY: a slot of the magazine below the next free one.
+                rounds.push(unsafe { at::<usize>(slot).read() });
+            }
+        }
+        rounds
+    }
+
+    /// What kind of heap the thread has.
+    pub fn holding(&self) -> Holding {
+        self.holding
+    }
+
+    /// The thread's own heap.
+    pub fn heap(&self) -> Option<&'static Heap> {
+        // SAFETY: heaps are never unmade while their arena is in use.
+        unsafe { self.heap.as_ref() }
+    }
+
+    /// Where the thread begins to look for a shared heap that is free.
+    pub(crate) fn hint(&self) -> u16 {
+        self.hint
+    }
+
+    /// Whether the thread is inside a slow path.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Marks the thread as inside a slow path or not. The fences keep the compiler from moving work
+    /// out of the marked part; a signal handler runs on the same thread and needs no more.
+    #[inline]
+    pub fn set_busy(&mut self, busy: bool) {
+        compiler_fence(Ordering::SeqCst);
+        self.busy = busy;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Gets the thread a heap of its own or the right to share, if it has neither.
+    #[inline]
+    pub(crate) fn settle_in<S: System>(&mut self, arena: &Arena<S>) {
+        if self.holding == Holding::None {
+            self.find_heap(arena);
+        }
+    }
+
+    #[cold]
+    fn find_heap<S: System>(&mut self, arena: &Arena<S>) {
+        self.hint = arena.next_hint();
+        self.magazines = arena.magazines.lease(&arena.system).unwrap_or(ptr::null_mut());
+        self.holding = Holding::Shared;
+        if self.magazines.is_null() {
+            return;
+        }
+        for n in 1..MAGAZINES {
+            self.empty(Class(n as u8));
+        }
+        if let Some(heap) = arena.lease() {
+            self.holding = Holding::Exclusive;
+            self.heap = ptr::from_ref(heap);
+            self.use_map_of(heap);
+        }
+    }
+
+    /// Lets the fast path keep what stands in the heap's map. Without magazines it keeps nothing.
+    pub(crate) fn use_map_of(&mut self, heap: &Heap) {
+        if self.magazines.is_null() {
+            return;
+        }
+        if self.map != heap.map() {
+            self.map = heap.map();
+            for n in 1..MAGAZINES {
+                self.magic[n] = Class(n as u8).info().magic;
+            }
+        }
+        self.limit = heap.mapped();
+    }
+
+    /// Gives back everything that is free: what the thread keeps, and what its heap does.
+    pub fn trim<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
+        self.flush(arena)?;
+        if let Some(bins) = self.medium_bins() {
+            arena.let_go_of_medium(bins);
+        }
+        if let Some(heap) = self.heap() {
+            arena.let_go_of_slabs(&mut heap.hold());
+        }
+        Ok(())
+    }
+
+    /// Gives back everything, the heap and the outbox included. What the thread still allocates and
+    /// frees afterwards passes through without being kept.
+    pub fn end<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
+        (self.limit, self.map) = (0, 0);
+        let flushed = self.flush(arena);
+        self.holding = Holding::Ended;
+        self.tops = [0; MAGAZINES];
+        let magazines = core::mem::replace(&mut self.magazines, ptr::null_mut());
+        if !magazines.is_null() {
+            // SAFETY: leased to this thread, just emptied, and forgotten.
+            unsafe { arena.magazines.give_back(magazines) };
+        }
+        let outbox = core::mem::replace(&mut self.outbox, ptr::null_mut());
+        if !outbox.is_null() {
+            // SAFETY: leased to this thread, just emptied, and forgotten.
+            unsafe { arena.outboxes.give_back(outbox) };
+        }
+        let heap = self.heap();
+        self.heap = ptr::null();
+        if let Some(heap) = heap {
+            // SAFETY: leased to this thread, which has just forgotten it.
+            let released = unsafe { arena.end_lease(heap) };
+            self.note_released(arena, released);
+        }
+        flushed
+    }
+}

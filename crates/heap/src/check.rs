@@ -1,0 +1,121 @@
+//! The invariants, executable: for tests, and for whoever suspects corruption. Everything must be
+//! at rest: no thread is inside the allocator.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::layout::{BLOCK_GRANULES, Block, Granule};
+use crate::tables::RUN;
+use freehold_sync::atomic::Ordering;
+use freehold_sync::granules::ALL;
+use freehold_sync::word::{Ledger, State};
+use freehold_sys::System;
+
+/// What a walk over the whole arena found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Granules in slabs.
+    pub slab_granules: usize,
+    /// Granules in runs.
+    pub run_granules: usize,
+    /// Free objects known to slabs and their words.
+    pub free_objects: usize,
+    /// Objects that are out: in use, in threads' bins and outboxes, or in medium bins.
+    pub objects_out: usize,
+}
+
+impl<S: System> Arena<S> {
+    /// Walks over everything and checks that it agrees.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    ///
+    /// # Safety
+    /// No thread is inside the allocator.
+    pub unsafe fn check(&self) -> Census {
+        let mut census = Census::default();
+        let mut g = 0;
+        let end = self.committed_blocks() * BLOCK_GRANULES;
+        while g < end {
+            // SAFETY: the caller's promise.
+            g += unsafe { self.check_at(Granule(g), &mut census) };
+        }
+        let granules = self.granules_in_use();
+        assert_eq!(granules.used, census.slab_granules + census.run_granules, "used granules");
+        let dirty: usize = (0..self.committed_blocks()).map(|b| self.check_block(Block(b))).sum();
+        assert_eq!(granules.dirty, dirty, "dirty free granules");
+        census
+    }
+
+    unsafe fn check_at(&self, g: Granule, census: &mut Census) -> u32 {
+        let tag = self.tag(g);
+        match tag.class() {
+            0 => {
+                assert_eq!(
+                    self.word(g).count().look().0,
+                    State::Free,
+                    "{g:?} is free, its word not"
+                );
+                1
+            }
+            RUN => {
+                let granules = self.run_granules(g);
+                census.run_granules += granules as usize;
+                granules
+            }
+            class => {
+                assert_eq!(tag.delta(), 0);
+                let info = Class(class).info();
+                // SAFETY: nobody else is at it.
+                let free = unsafe { self.check_slab(Class(class), g) };
+                assert!((0..=i32::from(info.capacity)).contains(&free), "{g:?} has {free} free");
+                census.slab_granules += usize::from(info.granules);
+                census.free_objects += free as usize;
+                census.objects_out += usize::from(info.capacity) - free as usize;
+                u32::from(info.granules)
+            }
+        }
+    }
+
+    /// Checks a slab, and returns how many of its objects are free as far as it knows.
+    unsafe fn check_slab(&self, class: Class, g: Granule) -> i32 {
+        if !class.is_small() {
+            let (state, mask) = self.word(g).mask().look();
+            assert!(matches!(state, State::Detached | State::Pooled), "{g:?} is {state:?}");
+            return mask.count();
+        }
+        // SAFETY: nobody else is at it.
+        let local = unsafe { &*self.local(g) };
+        let known = local.free_count(class.info());
+        let (state, count) = self.word(g).count().look();
+        let free = match state {
+            State::Attached => known + count.0,
+            State::Detached | State::Pooled => count.0,
+            State::Free | State::Claimed => panic!("{g:?} is {state:?}"),
+        };
+        // At rest every free is counted, so what is free and not in the holder's hands has its bit.
+        let in_hand = known - i32::from(local.balance);
+        assert_eq!(free - in_hand, self.count_bits(class, g), "bits of {g:?}");
+        free
+    }
+
+    fn count_bits(&self, class: Class, g: Granule) -> i32 {
+        let bits = self.bits(g);
+        let words = usize::from(class.info().words);
+        let ones = (0..words).map(|n| bits.word(n).load(Ordering::Relaxed).count_ones());
+        ones.sum::<u32>() as i32
+    }
+
+    /// Checks a block's bits against its granules' tags. Returns its dirty free granules.
+    fn check_block(&self, block: Block) -> usize {
+        let (entry, zone) = (self.block(block), self.zone(block.zone()));
+        let whole = zone.whole.look() & block.bit() != 0;
+        let free = if whole { ALL } else { entry.free.look() };
+        assert!(!whole || entry.free.look() == 0, "{block:?} is closed and open");
+        let dirty = entry.dirty.load(Ordering::Relaxed);
+        for i in 0..BLOCK_GRANULES {
+            let class = self.tag(block.first().plus(i)).class();
+            assert!(class == 0 || free >> i & 1 == 0, "granule {i} of {block:?} is free and used");
+        }
+        (free & dirty).count_ones() as usize
+    }
+}

@@ -1,0 +1,329 @@
+//! Size classes.
+//!
+//! Small classes (16 B to 1 KiB) live in slabs of one granule and are handed out through a thread's
+//! bins. Medium classes (to 32 KiB) live in slabs of at most [`MEDIUM_CAPACITY`] objects, one bit
+//! each. Eight classes to a doubling up to 2 KiB and four beyond keep the mean waste near 5 % and
+//! 10 %. Every object starts at a multiple of its size from the start of its slab, so that a class
+//! whose size is a multiple of an alignment provides it.
+
+use crate::layout::{GRANULE, UNIT};
+use crate::policy::retain;
+
+/// The largest small size in bytes.
+pub const SMALL_MAX: usize = 1024;
+/// The largest medium size in bytes. Larger requests get runs of granules.
+pub const MEDIUM_MAX: usize = 32 * 1024;
+/// The number of small classes.
+pub const SMALL_CLASSES: usize = 32;
+/// The number of medium classes.
+pub const MEDIUM_CLASSES: usize = 24;
+/// The number of classes, with the one that stands for "none".
+pub const CLASSES: usize = 1 + SMALL_CLASSES + MEDIUM_CLASSES;
+/// The most objects that a medium slab has: one bit each beside the state of its word.
+pub const MEDIUM_CAPACITY: usize = 56;
+/// Medium sizes are multiples of this many bytes.
+const MEDIUM_STEP: usize = 128;
+
+/// A size class; 0 stands for "none".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class(pub u8);
+
+/// What is the same for all slabs of a class.
+pub struct Info {
+    /// Bytes in an object.
+    pub size: u32,
+    /// `ceil(2^32 / size)`: an offset is a multiple of the size if and only if offset times magic,
+    /// modulo 2^32, is below magic. Holds for offsets below a granule and sizes to [`SMALL_MAX`].
+    pub magic: u32,
+    /// `ceil(2^40 / size)`: an offset in a slab times this, divided by 2^40, is the number of the
+    /// object there. Holds for offsets to 2^18 and sizes to 2^15, since 2^18 * 2^15 < 2^40.
+    reciprocal: u64,
+    /// Bytes that the objects of a slab take up.
+    pub span: u32,
+    /// Objects in a slab.
+    pub capacity: u16,
+    /// Granules in a slab.
+    pub granules: u8,
+    /// Words of 64 bits for one bit an object.
+    pub words: u8,
+    /// Free objects at which a detached slab is worth taking from again.
+    pub wake: u16,
+    /// Objects a thread takes at once from a heap it shares.
+    pub shared_batch: u16,
+}
+
+impl Class {
+    /// No class.
+    pub const NONE: Self = Self(0);
+
+    /// The class of a small request.
+    #[inline]
+    pub fn of_small(size: usize) -> Self {
+        debug_assert!(size <= SMALL_MAX);
+        Self(const { &SMALL_CLASS }[size])
+    }
+
+    /// The class of a medium request: more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
+    #[inline]
+    pub fn of_medium(size: usize) -> Self {
+        debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
+        Self(MEDIUM_CLASS[(size - 1) / MEDIUM_STEP])
+    }
+
+    /// The smallest class for `size` bytes at a multiple of `align` (a power of two); `None` when
+    /// only a run will do.
+    pub fn of_aligned(size: usize, align: usize) -> Option<Self> {
+        if size > MEDIUM_MAX || align > MEDIUM_MAX {
+            return None;
+        }
+        let size = size.next_multiple_of(align).max(UNIT);
+        if size > MEDIUM_MAX {
+            return None;
+        }
+        let first = if size <= SMALL_MAX { Self::of_small(size) } else { Self::of_medium(size) };
+        (first.0..CLASSES as u8).map(Self).find(|class| class.size().is_multiple_of(align))
+    }
+
+    /// What is the same for all its slabs.
+    #[inline]
+    pub fn info(self) -> &'static Info {
+        &INFO[usize::from(self.0)]
+    }
+
+    /// Bytes in an object.
+    #[inline]
+    pub fn size(self) -> usize {
+        self.info().size as usize
+    }
+
+    /// Whether it is one of the small classes.
+    #[inline]
+    pub fn is_small(self) -> bool {
+        (1..=SMALL_CLASSES as u8).contains(&self.0)
+    }
+
+    /// Its number among the medium classes, for a medium class.
+    #[inline]
+    pub fn medium_index(self) -> usize {
+        debug_assert!(!self.is_small() && self.0 != 0);
+        usize::from(self.0) - 1 - SMALL_CLASSES
+    }
+
+    /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
+    #[inline]
+    pub fn object_at(self, offset: usize) -> Option<usize> {
+        let info = self.info();
+        let index = ((offset as u64 * info.reciprocal) >> 40) as usize;
+        let starts = index * info.size as usize == offset;
+        (starts && offset < info.span as usize).then_some(index)
+    }
+}
+
+/// The size of class `n` of `CLASSES`.
+const fn size_of_class(n: usize) -> usize {
+    // Up to eight units one class a unit; beyond, `steps` classes to a doubling.
+    if n <= 8 {
+        return n * UNIT;
+    }
+    let dense = 1 + SMALL_CLASSES + 8;
+    if n < dense {
+        let (doubling, step) = ((n - 9) / 8, (n - 9) % 8);
+        (128 << doubling) / 8 * (9 + step)
+    } else {
+        let (doubling, step) = ((n - dense) / 4, (n - dense) % 4);
+        (2048 << doubling) / 4 * (5 + step)
+    }
+}
+
+/// Granules for a medium slab: the fewest that hold eight objects and waste less than one part in
+/// 32, or else the least wasteful of up to eight.
+const fn medium_granules(size: usize) -> usize {
+    let (mut best, mut best_waste, mut granules) = (0, usize::MAX, 1);
+    while granules <= 8 {
+        let bytes = granules * GRANULE;
+        let fit = bytes / size;
+        let capacity = if fit > MEDIUM_CAPACITY { MEDIUM_CAPACITY } else { fit };
+        let waste = (bytes - capacity * size) * 1024 / bytes;
+        if capacity >= 8 {
+            if waste < 32 {
+                return granules;
+            }
+            if waste < best_waste {
+                (best, best_waste) = (granules, waste);
+            }
+        }
+        granules += 1;
+    }
+    best
+}
+
+const fn info(n: usize) -> Info {
+    if n == 0 {
+        return Info {
+            size: 0,
+            magic: 0,
+            reciprocal: 0,
+            span: 0,
+            capacity: 0,
+            granules: 0,
+            words: 0,
+            wake: 0,
+            shared_batch: 0,
+        };
+    }
+    let size = size_of_class(n);
+    let granules = if n <= SMALL_CLASSES { 1 } else { medium_granules(size) };
+    let fit = granules * GRANULE / size;
+    let small = n <= SMALL_CLASSES;
+    let capacity = if !small && fit > MEDIUM_CAPACITY { MEDIUM_CAPACITY } else { fit };
+    Info {
+        size: size as u32,
+        magic: (1_u64 << 32).div_ceil(size as u64) as u32,
+        reciprocal: (1_u64 << 40).div_ceil(size as u64),
+        span: (capacity * size) as u32,
+        capacity: capacity as u16,
+        granules: granules as u8,
+        words: capacity.div_ceil(64) as u8,
+        wake: retain::wake(capacity) as u16,
+        shared_batch: retain::shared_batch(size) as u16,
+    }
+}
+
+static INFO: [Info; CLASSES] = {
+    let mut all = [const { info(0) }; CLASSES];
+    let mut n = 1;
+    while n < CLASSES {
+        all[n] = info(n);
+        n += 1;
+    }
+    all
+};
+
+/// The class of each small size, indexed by the size itself: one load, no arithmetic.
+pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
+    let mut table = [1_u8; SMALL_MAX + 1];
+    let (mut size, mut class) = (1, 1);
+    while size <= SMALL_MAX {
+        if size > size_of_class(class) {
+            class += 1;
+        }
+        table[size] = class as u8;
+        size += 1;
+    }
+    table
+};
+
+static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP] = {
+    let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP];
+    let (mut i, mut class) = (0, 1);
+    while i < table.len() {
+        while size_of_class(class) < (i + 1) * MEDIUM_STEP {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> impl Iterator<Item = Class> {
+        (1..CLASSES as u8).map(Class)
+    }
+
+    #[test]
+    fn sizes_rise_and_end_where_the_next_kind_begins() {
+        assert_eq!(Class(1).size(), 16);
+        assert_eq!(Class(SMALL_CLASSES as u8).size(), SMALL_MAX);
+        assert_eq!(Class(CLASSES as u8 - 1).size(), MEDIUM_MAX);
+        for class in all().skip(1) {
+            assert!(class.size() > Class(class.0 - 1).size());
+            assert!(class.size() % UNIT == 0);
+        }
+    }
+
+    #[test]
+    fn every_size_gets_the_smallest_class_that_holds_it() {
+        for size in 0..=MEDIUM_MAX {
+            let class =
+                if size <= SMALL_MAX { Class::of_small(size) } else { Class::of_medium(size) };
+            assert!(class.size() >= size);
+            assert!(class.0 == 1 || Class(class.0 - 1).size() < size, "size {size}");
+            assert_eq!(class.is_small(), size <= SMALL_MAX);
+        }
+    }
+
+    #[test]
+    fn waste_within_an_object_is_at_most_an_eighth_and_from_2_kib_a_fifth() {
+        for size in 129..=MEDIUM_MAX {
+            let class =
+                if size <= SMALL_MAX { Class::of_small(size) } else { Class::of_medium(size) };
+            let waste = class.size() - size;
+            let most = if size <= 2048 { class.size() / 9 } else { class.size() / 5 };
+            assert!(waste <= most, "size {size} in {}", class.size());
+        }
+    }
+
+    #[test]
+    fn slabs_hold_enough_objects_and_waste_little() {
+        for class in all() {
+            let info = class.info();
+            let bytes = usize::from(info.granules) * GRANULE;
+            let used = usize::from(info.capacity) * class.size();
+            assert!(used <= bytes);
+            assert!((bytes - used) * 20 <= bytes, "class {} wastes {}", class.size(), bytes - used);
+            assert!(info.capacity >= 8);
+            assert!(class.is_small() || usize::from(info.capacity) <= MEDIUM_CAPACITY);
+            assert!(info.wake >= 1 && info.wake < info.capacity);
+        }
+    }
+
+    #[test]
+    fn magic_tells_starts_of_objects_from_every_other_offset() {
+        for class in all().filter(|class| class.is_small()) {
+            let info = class.info();
+            for offset in 0..GRANULE as u32 {
+                let starts = offset.wrapping_mul(info.magic) < info.magic;
+                assert_eq!(starts, offset % info.size == 0, "{} at {offset}", info.size);
+            }
+        }
+    }
+
+    #[test]
+    fn aligned_classes_are_multiples_of_the_alignment_and_large_enough() {
+        for shift in 0..=15 {
+            let align = 1 << shift;
+            for size in (0..=MEDIUM_MAX).step_by(13) {
+                let class = Class::of_aligned(size, align).unwrap();
+                assert!(class.size() >= size && class.size().is_multiple_of(align));
+            }
+        }
+        assert_eq!(Class::of_aligned(1, 2 * MEDIUM_MAX), None);
+        assert_eq!(Class::of_aligned(MEDIUM_MAX + 1, 16), None);
+    }
+
+    #[test]
+    fn objects_are_found_at_their_starts_only() {
+        let class = Class::of_small(48);
+        assert_eq!(class.object_at(0), Some(0));
+        assert_eq!(class.object_at(96), Some(2));
+        assert_eq!(class.object_at(16), None);
+        let beyond = usize::from(class.info().capacity) * 48;
+        assert_eq!(class.object_at(beyond), None);
+    }
+
+    #[test]
+    fn object_numbers_are_those_that_division_gives() {
+        for class in all() {
+            let info = class.info();
+            for offset in 0..usize::from(info.granules) * GRANULE {
+                let index = offset / class.size();
+                let exact = offset % class.size() == 0 && index < usize::from(info.capacity);
+                assert_eq!(class.object_at(offset), exact.then_some(index));
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What happens when a thread frees something that the fast path did not keep: because it is not
+//! one of the thread's own, or because its magazine is full.
+
+use crate::arena::Arena;
+use crate::cache::{Holding, ThreadCache};
+use crate::class::Class;
+use crate::heap::{Heap, Held};
+use crate::invalid::Invalid;
+use crate::layout::{GRANULE, Granule, at};
+use crate::magazine::{MAGAZINES, ROUNDS};
+use crate::outbox::FreedTwice;
+use crate::tables::RUN;
+use crate::tally::Account;
+use core::ptr;
+use freehold_sync::atomic::{AtomicU8, Ordering};
+use freehold_sys::System;
+
+/// Granules that a thread releases before it looks whether too many are free and dirty.
+const LOOK_AFTER: u32 = 16;
+
+/// An object of a slab.
+#[derive(Clone, Copy)]
+struct InSlab {
+    class: Class,
+    /// The slab's first granule.
+    slab: Granule,
+    /// Its number there.
+    index: usize,
+}
+
+impl<S: System> Arena<S> {
+    /// The object of a slab that starts at `address`, if one does.
+    #[inline]
+    fn object_at(&self, address: usize) -> Option<InSlab> {
+        let g = self.granule_of(address)?;
+        let tag = self.tag(g);
+        let class = Class(tag.class());
+        if matches!(class, Class::NONE | Class(RUN)) {
+            return None;
+        }
+        let slab = Granule(g.0 - tag.delta());
+        let index = class.object_at(address - self.tables.address(slab))?;
+        Some(InSlab { class, slab, index })
+    }
+}
+
+impl ThreadCache {
+    /// Whether the thread keeps objects of this granule.
+    #[inline]
+    fn keeps(&self, g: Granule, class: Class) -> bool {
+        if g.0 as usize >= self.limit {
+            return false;
+        }
+        let entry = at::<AtomicU8>(self.map + g.0 as usize);
+        // SAFETY: the map is committed below the limit.
+        let kept = unsafe { (*entry).load(Ordering::Relaxed) };
+        kept == class.0
+    }
+
+    /// Puts an object of a slab where it costs least: a medium one of the slab that the thread is
+    /// taking from back there, others into the outbox. Fails if it is not an object of a slab, or
+    /// one that the thread keeps, or if there is no room: [`ThreadCache::free_slow`] does the rest.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`].
+    #[inline]
+    #[must_use]
+    pub unsafe fn post<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
+        let Some(InSlab { class, slab, index }) = arena.object_at(address) else { return false };
+        if class.is_small() {
+            if self.keeps(slab, class) {
+                return false;
+            }
+        } else if let Some(bins) = self.medium_bins() {
+            let freed = self::medium_taken_back(arena, bins, class, slab, index);
+            if let Some(valid) = freed {
+                return valid;
+            }
+        }
+        // SAFETY: the outbox is leased to this thread.
+        unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, slab, index))
+    }
+
+    /// Frees an object that the fast path did not keep. On an error nothing has changed.
+    ///
+    /// # Safety
+    /// `address` is not in use by anybody else, if it is an object at all.
+    pub unsafe fn free_slow<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        address: usize,
+    ) -> Result<(), Invalid> {
+        if let Some(InSlab { class, slab, index }) = arena.object_at(address) {
+            if class.is_small() && self.keeps(slab, class) {
+                // The fast path came here because the magazine is full.
+                self.unload(arena, class)?;
+                if self.push(class, address) {
+                    return Ok(());
+                }
+            }
+            return self.free_elsewhere(arena, class, slab, index, address);
+        }
+        if let Some(g) = arena.run_at(address) {
+            let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
+            arena.give_run(g, &account);
+            self.note_released(arena, account.total_released());
+            return Ok(());
+        }
+        if arena.granule_of(address).is_none() && arena.direct.unmap(&arena.system, address) {
+            return Ok(());
+        }
+        Err(arena.explain(address))
+    }
+
+    fn free_elsewhere<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        slab: Granule,
+        index: usize,
+        address: usize,
+    ) -> Result<(), Invalid> {
+        if !class.is_small() {
+            let bins = self.medium_bins();
+            match bins.and_then(|bins| medium_taken_back(arena, bins, class, slab, index)) {
+                Some(true) => return Ok(()),
+                Some(false) => return Err(Invalid::FreedTwice { address }),
+                None => {}
+            }
+        }
+        self.send_home(arena, class, slab, index, None)?;
+        self.note_released(arena, 0);
+        Ok(())
+    }
+
+    /// Sends an object home, by way of the outbox.
+    fn send_home<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        slab: Granule,
+        index: usize,
+        held: Option<&mut Held>,
+    ) -> Result<(), Invalid> {
+        if self.outbox.is_null() && self.holding() != Holding::Ended {
+            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+        }
+        // SAFETY: the outbox is leased to this thread.
+        let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() } {
+            if outbox.add(class, slab, index) {
+                return Ok(());
+            }
+            let mut own = if held.is_none() { self.heap().map(Heap::hold) } else { None };
+            arena.post(outbox, class, slab, index, held.or(own.as_mut()))
+        } else {
+            let bit = (index / 64, 1 << (index % 64));
+            let sent = arena.send_home(class, slab, core::iter::once(bit), 1, held);
+            sent.map_err(|()| FreedTwice { slab })
+        };
+        self.released += sent.map_err(|e| arena.twice(e))?;
+        Ok(())
+    }
+
+    /// Makes room in a full magazine: the objects put in last stay, the others go back to their
+    /// slabs. Fewer stay if the thread has done nothing but free.
+    fn unload<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Result<(), Invalid> {
+        let bit = 1 << class.0;
+        let kept = if self.emptied & bit == 0 { ROUNDS / 4 } else { ROUNDS / 2 };
+        self.emptied &= !bit;
+        let rounds = self.empty(class);
+        let rounds = rounds.as_slice();
+        let (old, new) = rounds.split_at(rounds.len().saturating_sub(kept));
+        for &object in new {
+            // There is room: the magazine is empty, or a signal handler has put something in, and
+            // then the last few are lost to it.
+            self.push(class, object);
+        }
+        self.give_back(arena, class, old)
+    }
+
+    /// Gives objects of one class back to their slabs: at once where the heap is attached to the
+    /// slab, by way of the outbox elsewhere.
+    pub(crate) fn give_back<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        objects: &[usize],
+    ) -> Result<(), Invalid> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let mut held = self.heap().map(Heap::hold);
+        for &address in objects {
+            let found = arena.object_at(address).filter(|found| found.class == class);
+            let Some(InSlab { slab, index, .. }) = found else {
+                return Err(Invalid::FreedTwice { address });
+            };
+            match held.as_mut().filter(|held| held.is_attached_to(class, slab)) {
+                Some(held) => arena
+                    .give_back(held, class, slab, index)
+                    .map_err(|()| Invalid::FreedTwice { address })?,
+                None => self.send_home(arena, class, slab, index, held.as_mut())?,
+            }
+        }
+        let released = held.map_or(0, |held| held.account.total_released());
+        self.note_released(arena, released);
+        Ok(())
+    }
+
+    /// Gives back all objects that the thread has in magazines and in its outbox. It can go on.
+    pub fn flush<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
+        for n in 1..MAGAZINES {
+            let class = Class(n as u8);
+            let rounds = self.empty(class);
+            self.give_back(arena, class, rounds.as_slice())?;
+        }
+        // SAFETY: the outbox is leased to this thread.
+        if let Some(outbox) = unsafe { self.outbox.as_mut() } {
+            let mut held = self.heap().map(Heap::hold);
+            let sent = arena.send_home_all(outbox, held.as_mut());
+            drop(held);
+            let released = sent.map_err(|e| arena.twice(e))?;
+            self.note_released(arena, released);
+        }
+        Ok(())
+    }
+
+    /// Counts released granules, and looks now and then whether too many are free and dirty.
+    pub(crate) fn note_released<S: System>(&mut self, arena: &Arena<S>, count: u32) {
+        self.released += count;
+        if self.released >= LOOK_AFTER {
+            let released = core::mem::take(&mut self.released) as usize * GRANULE;
+            arena.purge_excess(released);
+        }
+    }
+}
+
+/// Takes back a medium object if it is of the slab that the thread is taking from: `Some` whether
+/// it was in use, `None` if it is of another slab.
+#[inline]
+fn medium_taken_back<S: System>(
+    arena: &Arena<S>,
+    bins: &mut crate::medium::MediumBins,
+    class: Class,
+    slab: Granule,
+    index: usize,
+) -> Option<bool> {
+    let sent_home = arena.word(slab).mask().look().1.0;
+    bins.take_back(class, arena.tables.address(slab), index, sent_home)
+}

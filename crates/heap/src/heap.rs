@@ -1,0 +1,457 @@
+//! A heap: an identity that takes from slabs, leased to one thread or shared by several.
+//!
+//! A heap owns few slabs: those it is taking from. A slab that has given everything away is
+//! detached and belongs to nobody. What stays is the heap's *map*: for every granule the class of
+//! the small objects there that the heap's thread may keep in its bins when it frees them. The map
+//! is private to the heap, so that looking at it shares no cache line with anybody.
+//!
+//! Why a stale map entry is harmless: objects in bins count as out, whoever's slab they come from;
+//! they go home through the slab's word. Only a change of class would matter, and who releases a
+//! slab clears its entry first: the store comes before the release of the granule, that before its
+//! next claim, and that before any object of the new slab reaches the old owner (model S8).
+
+use crate::arena::Arena;
+use crate::blocks::{Home, Prefer, Want};
+use crate::class::{Class, SMALL_CLASSES};
+use crate::layout::{BLOCK_GRANULES, Granule, at};
+use crate::medium::MediumBins;
+use crate::policy::retain;
+use crate::tables::SlabLocal;
+use crate::tally::{Account, Tally};
+use core::cell::UnsafeCell;
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use freehold_sync::freed;
+use freehold_sync::lock::Lock;
+use freehold_sync::word::{Count, Ledger, Pushed, State};
+use freehold_sys::System;
+
+/// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
+const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
+
+/// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take
+/// from is last.
+#[derive(Clone, Copy, Default)]
+struct Attached {
+    slabs: [u32; MOST_ATTACHED],
+    count: usize,
+}
+
+impl Attached {
+    fn last(&self) -> Option<Granule> {
+        self.count.checked_sub(1).map(|i| Granule(self.slabs[i] - 1))
+    }
+
+    fn has(&self, g: Granule) -> bool {
+        self.slabs[..self.count].contains(&(g.0 + 1))
+    }
+
+    fn push(&mut self, g: Granule) {
+        self.slabs[self.count] = g.0 + 1;
+        self.count += 1;
+    }
+
+    fn remove(&mut self, g: Granule) {
+        let found = self.slabs[..self.count].iter().position(|&n| n == g.0 + 1);
+        if let Some(i) = found {
+            self.slabs.copy_within(i + 1..self.count, i);
+            self.count -= 1;
+        }
+    }
+}
+
+/// A heap. Never moved, never unmade; unused between leases.
+#[repr(C, align(128))]
+pub struct Heap {
+    /// Protects `attached`, and all the slabs in it. The leaseholder takes it on slow paths only,
+    /// where it is nearly always free; others take it to fork, or because the heap is shared.
+    pub(crate) lock: Lock,
+    id: u16,
+    exclusive: bool,
+    /// Whether a thread has the lease.
+    pub(crate) leased: AtomicBool,
+    /// The link of the stack of idle heaps.
+    pub(crate) link: AtomicU32,
+    /// Where granules for slabs, and where those for runs come from.
+    pub(crate) slab_home: Home,
+    pub(crate) run_home: Home,
+    /// The map: its address, the granules it is committed for, and the bytes reserved for it.
+    map: usize,
+    mapped: AtomicU32,
+    map_bytes: usize,
+    attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
+    /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
+    pub(crate) medium: UnsafeCell<MediumBins>,
+    pub(crate) tally: Tally,
+}
+
+// SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
+unsafe impl Sync for Heap {}
+
+/// A heap whose lock is held.
+pub struct Held<'a> {
+    heap: &'a Heap,
+    /// What the holder claims and releases.
+    pub(crate) account: Account<'a>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.heap.lock.release();
+    }
+}
+
+impl<'a> Held<'a> {
+    fn attached(&mut self, class: Class) -> &mut Attached {
+        // SAFETY: the lock is held, and `self` is borrowed for as long as the result.
+        unsafe { &mut (*self.heap.attached.get())[usize::from(class.0)] }
+    }
+
+    /// Whether the heap is attached to slab `g`, of class `class`.
+    pub(crate) fn is_attached_to(&self, class: Class, g: Granule) -> bool {
+        // SAFETY: the lock is held, and the reference ends here.
+        unsafe { (&(*self.heap.attached.get()))[usize::from(class.0)].has(g) }
+    }
+
+    /// The heap.
+    pub(crate) fn heap(&self) -> &'a Heap {
+        self.heap
+    }
+}
+
+impl Heap {
+    /// A heap with the given number, and a map reserved at `map`.
+    pub(crate) fn new(id: u16, exclusive: bool, map: usize, map_bytes: usize) -> Self {
+        Self {
+            lock: Lock::new(),
+            id,
+            exclusive,
+            leased: AtomicBool::new(false),
+            link: AtomicU32::new(0),
+            slab_home: Home::default(),
+            run_home: Home::default(),
+            map,
+            mapped: AtomicU32::new(0),
+            map_bytes,
+            attached: UnsafeCell::new([Attached::default(); SMALL_CLASSES + 1]),
+            medium: UnsafeCell::new(MediumBins::new()),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Whether one thread at a time has it to itself.
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    /// Whether a thread has the lease.
+    pub(crate) fn is_leased(&self) -> bool {
+        // Relaxed: asked by the holder of the leases' lock after a fork, when there is one thread.
+        self.leased.load(Ordering::Relaxed)
+    }
+
+    /// Takes the heap's lock.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.lock.acquire();
+        Held { heap: self, account: Account::new(&self.tally) }
+    }
+
+    /// Takes the heap's lock if it is free.
+    pub(crate) fn try_hold(&self) -> Option<Held<'_>> {
+        self.lock.try_acquire().then(|| Held { heap: self, account: Account::new(&self.tally) })
+    }
+
+    /// The address of the map, for the fast path.
+    pub fn map(&self) -> usize {
+        self.map
+    }
+
+    /// How many granules the map can be asked for. Grows only.
+    pub fn mapped(&self) -> usize {
+        // Relaxed: written by this heap's holder; others only come by it through a lease.
+        self.mapped.load(Ordering::Relaxed) as usize
+    }
+
+    /// The map's reservation, if this heap has one of its own.
+    pub(crate) fn map_reservation(&self) -> (usize, usize) {
+        (self.map, self.map_bytes)
+    }
+
+    fn map_entry(&self, g: Granule) -> &AtomicU8 {
+        // SAFETY: the map is committed there: an entry is used only once it has been set.
+        unsafe { &*at::<AtomicU8>(self.map + g.0 as usize) }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Enters a slab into the heap's map. Where the map cannot be extended the slab stays out of
+    /// it, and frees take the slower way.
+    fn map_slab(&self, heap: &Heap, g: Granule, class: Class) {
+        if g.0 as usize >= heap.mapped() && !self.extend_map(heap) {
+            return;
+        }
+        // Relaxed: see the module's argument.
+        heap.map_entry(g).store(class.0, Ordering::Relaxed);
+        self.tag(g).set_owner(heap.id());
+    }
+
+    /// Commits the heap's map for everything that is committed in the region.
+    fn extend_map(&self, heap: &Heap) -> bool {
+        let page = self.system.page_size();
+        let granules = self.committed_blocks() * BLOCK_GRANULES;
+        let bytes = (granules as usize).next_multiple_of(page);
+        // SAFETY: inside the map's reservation, which is as long as the region has granules.
+        let done = unsafe { self.system.commit(heap.map, bytes) };
+        if done {
+            heap.mapped.store(granules, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Clears the slab's entry in the map of the heap that has it.
+    fn unmap_slab(&self, g: Granule) {
+        let owner = self.tag(g).owner();
+        if owner != 0 {
+            // Relaxed: see the module's argument.
+            self.heap(owner).map_entry(g).store(0, Ordering::Relaxed);
+            self.tag(g).set_owner(0);
+        }
+    }
+
+    /// Takes small objects for a thread until `taken` is full or a slab is exhausted, and returns
+    /// how many: none only when there is no memory.
+    pub(crate) fn take_small(&self, held: &mut Held, class: Class, taken: &mut [usize]) -> usize {
+        let info = class.info();
+        loop {
+            let Some(g) = held.attached(class).last() else {
+                if self.attach_some_slab(held, class) {
+                    continue;
+                }
+                return 0;
+            };
+            let word = self.word(g).count();
+            // SAFETY: the slab is attached to the heap whose lock is held.
+            let local = unsafe { &mut *self.local(g) };
+            if local.balance <= 0 && word.look().1 != Count::NONE {
+                local.balance += word.drain().0 as i16;
+            }
+            let count = local.take(self.tables.address(g), info, self.bits(g), taken);
+            if local.is_exhausted(info) {
+                let free = Count(local.free_count(info));
+                self.detach_exhausted(held, class, g, free);
+            }
+            if count > 0 {
+                return count;
+            }
+        }
+    }
+
+    /// Gives up a slab that has nothing left, unless frees from elsewhere have just arrived.
+    fn detach_exhausted(&self, held: &mut Held, class: Class, g: Granule, free: Count) {
+        if self.word(g).count().detach(State::Detached, free) {
+            held.attached(class).remove(g);
+        }
+    }
+
+    /// Attaches the heap to one more slab. Resident granules next to those in use come first, since
+    /// they cost nothing and let the slabs in the pool become whole; then those slabs; then other
+    /// granules.
+    fn attach_some_slab(&self, held: &mut Held, class: Class) -> bool {
+        let home = &held.heap().slab_home;
+        let claim = self.claim_dirty_at_home(1, home, &held.account);
+        if claim.is_none()
+            && let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).count())
+        {
+            self.adopt(held, class, g);
+            return true;
+        }
+        let want = Want { count: 1, align: 1, prefer: Prefer::Dirty };
+        let claim = claim.or_else(|| self.claim_granules(want, home, &held.account));
+        let Some(claim) = claim else { return false };
+        let g = claim.granule;
+        self.tag(g).set(class.0, 0);
+        // SAFETY: the granule is the caller's, and so is its local part.
+        unsafe { self.local(g).write(SlabLocal::NEW) };
+        self.word(g).count().create(State::Attached);
+        self.map_slab(held.heap(), g, class);
+        held.attached(class).push(g);
+        true
+    }
+
+    /// Attaches a claimed slab to the heap.
+    fn adopt(&self, held: &mut Held, class: Class, g: Granule) {
+        let heap = held.heap();
+        if self.tag(g).owner() != heap.id() {
+            self.unmap_slab(g);
+            self.map_slab(heap, g, class);
+        }
+        let all = self.word(g).count().adopt();
+        // SAFETY: the slab was claimed by the caller and is now attached to the heap whose lock is
+        // held.
+        unsafe { (*self.local(g)).take_over(all.0, class.info()) };
+        held.attached(class).push(g);
+    }
+
+    /// Releases a slab of which every object is back, and which the caller has claimed or detached.
+    pub(crate) fn release_slab(&self, class: Class, g: Granule, account: &Account) {
+        self.unmap_slab(g);
+        let granules = u32::from(class.info().granules);
+        for i in 0..granules {
+            self.tag(g.plus(i)).clear();
+        }
+        if class.is_small() {
+            self.clear_bits(class, g);
+        }
+        self.word(g).count().retire();
+        self.release_granules(g, granules, account);
+    }
+
+    /// Clears the bits of a slab of which every object is back.
+    fn clear_bits(&self, class: Class, g: Granule) {
+        let bits = self.bits(g);
+        for n in 0..class.info().words.into() {
+            // Relaxed: every free of the slab is over, and releasing the granule publishes it.
+            bits.word(n).store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes back object `index` of a slab that is attached to the heap held. Fails if it is free
+    /// already.
+    pub(crate) fn give_back(
+        &self,
+        held: &mut Held,
+        class: Class,
+        g: Granule,
+        index: usize,
+    ) -> Result<(), ()> {
+        let info = class.info();
+        if !freed::set(self.bits(g).word(index / 64), 1 << (index % 64)) {
+            return Err(());
+        }
+        // SAFETY: the slab is attached to the heap whose lock is held.
+        let local = unsafe { &mut *self.local(g) };
+        local.balance += 1;
+        let free = local.free_count(info) + self.word(g).count().look().1.count();
+        // One empty slab stays, so that a heap at the edge of a slab does not make and release it
+        // in turn.
+        if free == i32::from(info.capacity) && held.attached(class).count > 1 {
+            held.attached(class).remove(g);
+            self.release_slab(class, g, &held.account);
+        }
+        Ok(())
+    }
+
+    /// Sends `count` free objects of one slab home: those whose bits are in `masks`, given with the
+    /// number of their word. Fails if one of them is free already.
+    pub(crate) fn send_home(
+        &self,
+        class: Class,
+        g: Granule,
+        masks: impl Iterator<Item = (usize, u64)>,
+        count: i32,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        if !class.is_small() {
+            // SAFETY: an adopter is the heap of the calling thread, which is its leaseholder.
+            let mine = adopter.map(|held| unsafe { &mut *held.heap().medium.get() });
+            let bits = masks.fold(0, |all, (_, mask)| all | mask);
+            return self.send_medium_home(class, g, bits, mine);
+        }
+        let (info, bits) = (class.info(), self.bits(g));
+        let word = self.word(g).count();
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
+        self.settle(class, g, pushed, adopter)
+    }
+
+    /// Does what a push asks for. Returns how many granules were released.
+    fn settle(
+        &self,
+        class: Class,
+        g: Granule,
+        pushed: Pushed,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        let own = Account::new(&self.tally);
+        match pushed {
+            Pushed::Recorded => return Ok(0),
+            Pushed::Refused => return Err(()),
+            Pushed::Woken => {
+                let mut adopter = adopter;
+                let welcome = adopter
+                    .as_mut()
+                    .is_some_and(|held| held.attached(class).count < retain::SLABS_KEPT);
+                match adopter {
+                    Some(held) if welcome => self.adopt(held, class, g),
+                    _ if self.pool_slab(class, g, self.word(g).count()) => {}
+                    _ => self.release_slab(class, g, &own),
+                }
+            }
+            Pushed::Completed => self.release_slab(class, g, &own),
+            Pushed::CompletedInPool => {
+                self.unpool_slab(class, g);
+                self.release_slab(class, g, &own);
+            }
+        }
+        Ok(own.total_released())
+    }
+
+    /// Calls `add` with the class and the free objects of every slab the heap is attached to.
+    pub(crate) fn free_in_attached(&self, heap: &Heap, add: &mut impl FnMut(Class, i32)) {
+        let mut held = heap.hold();
+        for n in 1..=SMALL_CLASSES as u8 {
+            let class = Class(n);
+            let mut attached = *held.attached(class);
+            while let Some(g) = attached.last() {
+                // SAFETY: the slab is attached to the heap whose lock is held.
+                let free = unsafe { (*self.local(g)).free_count(class.info()) };
+                add(class, free + self.word(g).count().look().1.count());
+                attached.remove(g);
+            }
+        }
+    }
+
+    /// Gives up every slab the heap is attached to, whole ones to the region, the others to the
+    /// pool or to themselves: a heap that nobody leases holds nothing back.
+    pub(crate) fn let_go_of_slabs(&self, held: &mut Held) {
+        for n in 1..=SMALL_CLASSES as u8 {
+            let class = Class(n);
+            while let Some(g) = held.attached(class).last() {
+                held.attached(class).remove(g);
+                self.let_go_of(held, class, g);
+            }
+        }
+        self.leave_home(&held.heap().slab_home);
+        self.leave_home(&held.heap().run_home);
+    }
+
+    /// Gives up a slab that is attached to the heap and off its list.
+    fn let_go_of(&self, held: &Held, class: Class, g: Granule) {
+        let info = class.info();
+        let word = self.word(g).count();
+        loop {
+            // SAFETY: the slab is still attached to the heap whose lock is held. The reference ends
+            // with each turn, before a successful detach makes the slab anybody's.
+            let local = unsafe { &mut *self.local(g) };
+            let free = local.free_count(info);
+            if free + word.look().1.count() == i32::from(info.capacity) {
+                self.release_slab(class, g, &held.account);
+                return;
+            }
+            let awake = free >= i32::from(info.wake);
+            let state = if awake { State::Claimed } else { State::Detached };
+            if word.detach(state, Count(free)) {
+                if awake && !self.pool_slab(class, g, word) {
+                    self.release_slab(class, g, &held.account);
+                }
+                return;
+            }
+            // Frees came from elsewhere: take them over and try again.
+            local.balance += word.drain().0 as i16;
+        }
+    }
+}

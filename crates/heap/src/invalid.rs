@@ -1,0 +1,114 @@
+//! Frees of what is not an object, and what can be said about them.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::layout::{GRANULE, Granule};
+use crate::outbox::FreedTwice;
+use crate::tables::RUN;
+use core::fmt;
+use freehold_sys::System;
+
+/// Why an address cannot be freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Invalid {
+    /// It is no memory of this allocator's.
+    Foreign {
+        /// The address.
+        address: usize,
+    },
+    /// It lies inside an object, or behind the last object of a slab.
+    Interior {
+        /// The address.
+        address: usize,
+        /// Where the object that contains it starts; the address itself if none does.
+        start: usize,
+        /// Bytes in that object.
+        size: usize,
+    },
+    /// It is memory of this allocator's that nobody has.
+    NotAllocated {
+        /// The address.
+        address: usize,
+    },
+    /// The object, or another of the same slab, was freed before.
+    FreedTwice {
+        /// The address, or that of the slab if that is all that is known.
+        address: usize,
+    },
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Foreign { address } => {
+                write!(f, "{address:#x} is not memory that Freehold gave out")
+            }
+            Self::Interior { address, start, size } => write!(
+                f,
+                "{address:#x} is {} bytes into the object of {size} bytes at {start:#x}: only an \
+                 object's start can be freed",
+                address - start
+            ),
+            Self::NotAllocated { address } => {
+                write!(f, "{address:#x} is not allocated: it was freed before, or never given out")
+            }
+            Self::FreedTwice { address } => {
+                write!(
+                    f,
+                    "double free: {address:#x}, or another object of its slab, is free already"
+                )
+            }
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Says why an address that is not the start of an object cannot be freed.
+    #[cold]
+    pub(crate) fn explain(&self, address: usize) -> Invalid {
+        let Some(g) = self.granule_of(address) else {
+            return match self.direct.containing(address) {
+                Some((start, size)) => Invalid::Interior { address, start, size },
+                None => Invalid::Foreign { address },
+            };
+        };
+        let tag = self.tag(g);
+        match tag.class() {
+            0 => self.explain_untagged(address, g),
+            RUN => {
+                let start = self.tables.address(g);
+                let size = self.run_granules(g) as usize * GRANULE;
+                Invalid::Interior { address, start, size }
+            }
+            class => {
+                let (slab, size) =
+                    (self.tables.address(Granule(g.0 - tag.delta())), Class(class).size());
+                let start = slab + (address - slab) / size * size;
+                Invalid::Interior { address, start, size }
+            }
+        }
+    }
+
+    /// A granule without a tag is free, or inside a run that starts further down.
+    fn explain_untagged(&self, address: usize, g: Granule) -> Invalid {
+        let nearest = (0..g.0).rev().map(Granule).find(|&g| self.tag(g).class() != 0);
+        if let Some(head) = nearest.filter(|&head| self.tag(head).class() == RUN) {
+            let (start, granules) = (self.tables.address(head), self.run_granules(head));
+            if g.0 < head.0 + granules {
+                return Invalid::Interior { address, start, size: granules as usize * GRANULE };
+            }
+        }
+        Invalid::NotAllocated { address }
+    }
+
+    /// A free that a slab's word refused.
+    pub(crate) fn twice(&self, freed: FreedTwice) -> Invalid {
+        let tag = self.tag(freed.slab);
+        let address = self.tables.address(freed.slab);
+        if tag.class() == 0 {
+            Invalid::NotAllocated { address }
+        } else {
+            Invalid::FreedTwice { address }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Who has which heap.
+//!
+//! Heaps are identities that outlive the threads that use them. A thread leases an exclusive heap,
+//! the one given back last first, and gives it back when it exits; a new thread that leases it
+//! frees its predecessor's objects as its own. When all exclusive heaps are leased, further threads
+//! share heaps, one for each processor, under their locks. So memory is bounded by the number of
+//! processors, and not by that of threads.
+//!
+//! Heaps are numbered from 1: first the shared ones, which have one map between them, then the
+//! exclusive ones. A heap is made when it is first needed.
+
+use crate::arena::Arena;
+use crate::heap::{Heap, Held};
+use crate::policy::retain;
+use freehold_sync::atomic::{AtomicU16, Ordering};
+use freehold_sync::lock::Lock;
+use freehold_sync::stack::IndexStack;
+use freehold_sys::System;
+
+/// The book of leases.
+pub struct Leases {
+    /// Held while making a heap or an outbox.
+    pub(crate) lock: Lock,
+    shared: u16,
+    exclusive: u16,
+    shared_made: AtomicU16,
+    exclusive_made: AtomicU16,
+    idle: IndexStack,
+    /// How many threads have been told where to begin looking for a shared heap.
+    hints: AtomicU16,
+}
+
+impl Leases {
+    /// A book for a machine with so many processors.
+    pub(crate) fn new(processors: usize) -> Self {
+        Self {
+            lock: Lock::new(),
+            shared: retain::shared_heaps(processors) as u16,
+            exclusive: retain::exclusive_heaps(processors) as u16,
+            shared_made: AtomicU16::new(0),
+            exclusive_made: AtomicU16::new(0),
+            idle: IndexStack::new(),
+            hints: AtomicU16::new(0),
+        }
+    }
+
+    /// How many heaps there may be.
+    pub(crate) fn heaps(&self) -> usize {
+        usize::from(self.shared) + usize::from(self.exclusive)
+    }
+
+    /// The numbers of the heaps made so far.
+    pub(crate) fn made(&self) -> impl Iterator<Item = u16> + use<> {
+        // Acquire pairs with the Release in `make_heap`.
+        let shared = self.shared_made.load(Ordering::Acquire);
+        let exclusive = self.exclusive_made.load(Ordering::Acquire);
+        let first = self.shared + 1;
+        (1..=shared).chain(first..first + exclusive)
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Leases an exclusive heap, if one is left.
+    pub(crate) fn lease(&self) -> Option<&Heap> {
+        let leases = &self.leases;
+        let heap = match leases.idle.pop(|id| &self.heap(id as u16).link) {
+            Some(id) => self.heap(id as u16),
+            None => self.make_exclusive()?,
+        };
+        // Relaxed: read after a fork by the only thread there is.
+        heap.leased.store(true, Ordering::Relaxed);
+        Some(heap)
+    }
+
+    /// Ends a lease: the heap lets go of everything it holds, and waits for the next thread.
+    ///
+    /// # Safety
+    /// The caller's thread has the lease and does not use it afterwards, or its thread is gone.
+    pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
+        // SAFETY: the leaseholder alone uses the medium bins.
+        let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        let mut held = heap.hold();
+        self.let_go_of_slabs(&mut held);
+        released += held.account.total_released();
+        drop(held);
+        heap.leased.store(false, Ordering::Relaxed);
+        self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);
+        released
+    }
+
+    /// Makes the shared heaps let go of everything they hold.
+    pub fn let_go_of_shared(&self) {
+        for id in 1..=self.leases.shared_made.load(Ordering::Acquire) {
+            let mut held = self.heap(id).hold();
+            // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
+            self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() });
+            self.let_go_of_slabs(&mut held);
+        }
+    }
+
+    fn make_exclusive(&self) -> Option<&Heap> {
+        let leases = &self.leases;
+        leases.lock.hold(|| {
+            // Another thread may have ended its lease meanwhile.
+            if let Some(id) = leases.idle.pop(|id| &self.heap(id as u16).link) {
+                return Some(self.heap(id as u16));
+            }
+            let made = leases.exclusive_made.load(Ordering::Relaxed);
+            if made == leases.exclusive {
+                return None;
+            }
+            let id = leases.shared + 1 + made;
+            let map = self.reserve_map()?;
+            self.make_heap(id, true, map)?;
+            // Release pairs with the Acquire in `made`.
+            leases.exclusive_made.store(made + 1, Ordering::Release);
+            Some(self.heap(id))
+        })
+    }
+
+    /// The number of shared heaps, made if they were not; 0 when there is no memory for them.
+    fn shared_heaps(&self) -> u16 {
+        let leases = &self.leases;
+        let made = leases.shared_made.load(Ordering::Acquire);
+        if made != 0 {
+            return made;
+        }
+        leases.lock.hold(|| {
+            let made = leases.shared_made.load(Ordering::Relaxed);
+            if made != 0 {
+                return made;
+            }
+            let Some(map) = self.reserve_map() else {
+                return 0;
+            };
+            for id in 1..=leases.shared {
+                // The map is one for all; the first heap stands for its reservation.
+                let own = if id == 1 { map.1 } else { 0 };
+                if self.make_heap(id, false, (map.0, own)).is_none() {
+                    return 0;
+                }
+            }
+            // Release pairs with the Acquire above and in `made`.
+            leases.shared_made.store(leases.shared, Ordering::Release);
+            leases.shared
+        })
+    }
+
+    fn reserve_map(&self) -> Option<(usize, usize)> {
+        let page = self.system.page_size();
+        let bytes = (self.granules() as usize).next_multiple_of(page);
+        let map = self.system.reserve(bytes, page)?;
+        // SAFETY: the reservation just made.
+        unsafe { self.system.forbid_huge_pages(map, bytes) };
+        Some((map, bytes))
+    }
+
+    fn make_heap(&self, id: u16, exclusive: bool, (map, map_bytes): (usize, usize)) -> Option<()> {
+        let page = self.system.page_size();
+        let place = self.heap_place(id);
+        let from = place.addr() / page * page;
+        let to = (place.addr() + size_of::<Heap>()).next_multiple_of(page);
+        // SAFETY: inside the part of the metadata planned for heaps; the rights of neighbouring
+        // heaps on the same page do not change.
+        if !unsafe { self.system.commit(from, to - from) } {
+            return None;
+        }
+        // SAFETY: committed just now, and nobody knows of this heap yet.
+        unsafe { place.write(Heap::new(id, exclusive, map, map_bytes)) };
+        Some(())
+    }
+
+    /// Where a new thread begins to look for a shared heap: each where the one before did not.
+    pub(crate) fn next_hint(&self) -> u16 {
+        // Relaxed: any spread will do.
+        self.leases.hints.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Runs `f` with a shared heap held: the one that `hint` says if it is free, else another that
+    /// is, else the first after waiting for it. `None` when there is no memory for shared heaps.
+    pub(crate) fn with_shared_heap<'a, R>(
+        &'a self,
+        hint: u16,
+        f: impl FnOnce(&mut Held<'a>) -> R,
+    ) -> Option<R> {
+        let count = self.shared_heaps();
+        if count == 0 {
+            return None;
+        }
+        let nth = |i: u16| self.heap(1 + (hint % count + i) % count);
+        let free = (0..count).find_map(|i| nth(i).try_hold());
+        let mut held = free.unwrap_or_else(|| nth(0).hold());
+        Some(f(&mut held))
+    }
+}

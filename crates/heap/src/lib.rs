@@ -1,0 +1,40 @@
+//! The allocator proper.
+//!
+//! An [`Arena`](arena::Arena) divides a region of address space; [`Heap`](heap::Heap)s take from
+//! it; a [`ThreadCache`](cache::ThreadCache) is what one thread keeps to itself. `docs/design.md`
+//! tells how they work together.
+//!
+//! There is no static here, no thread-local storage and no libc: the surroundings come as a type
+//! parameter, so that a test can have a small arena, many arenas, or an operating system that
+//! fails.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod arena;
+pub mod blocks;
+pub mod cache;
+mod check;
+pub mod class;
+mod direct;
+mod free;
+pub mod heap;
+pub mod invalid;
+pub mod layout;
+pub mod lease;
+pub mod magazine;
+pub mod medium;
+mod outbox;
+pub mod policy;
+mod pool;
+mod purge;
+mod resize;
+mod runs;
+mod slab;
+mod stock;
+pub mod tables;
+mod take;
+pub mod tally;
+pub mod usage;

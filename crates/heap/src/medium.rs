@@ -1,0 +1,193 @@
+//! Medium objects: 1 KiB to 32 KiB, one bit each, in slabs of at most 56.
+//!
+//! Their memory is never touched by the allocator. A thread takes all free bits of a slab at once
+//! and gives them out lowest first, so that a loop reuses the same objects and the rest of the slab
+//! stays untouched; from then on the slab is nobody's, and bits freed gather in its word, except
+//! those of the slab that the thread is taking from.
+
+use crate::arena::Arena;
+use crate::blocks::{Prefer, Want};
+use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
+use crate::heap::{Heap, Held};
+use crate::layout::Granule;
+use crate::tables::SlabLocal;
+use crate::tally::Account;
+use freehold_sync::word::{Mask, Pushed, State};
+use freehold_sys::System;
+
+/// The slab that a heap is taking from, for one class.
+#[derive(Clone, Copy)]
+struct MediumBin {
+    /// Objects that may be given out.
+    free: u64,
+    /// Where the slab starts; 0 if there is none.
+    base: usize,
+    /// Objects from this one on have never been given out since their memory was zero.
+    untouched: u32,
+}
+
+const NO_SLAB: MediumBin = MediumBin { free: 0, base: 0, untouched: 0 };
+
+/// The slabs that a heap is taking from.
+pub struct MediumBins([MediumBin; MEDIUM_CLASSES]);
+
+impl MediumBins {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Self([NO_SLAB; MEDIUM_CLASSES])
+    }
+
+    /// Gives out the lowest free object of the slab that the heap is taking from, if there is one.
+    #[inline]
+    pub(crate) fn pop(&mut self, class: Class) -> Option<Given> {
+        let bin = &mut self.0[class.medium_index()];
+        if bin.free == 0 {
+            return None;
+        }
+        let n = bin.free.trailing_zeros();
+        bin.free &= bin.free - 1;
+        let zero = n >= bin.untouched;
+        bin.untouched = bin.untouched.max(n + 1);
+        Some(Given { address: bin.base + n as usize * class.size(), zero })
+    }
+
+    /// Takes back object `n` if it is of the slab that the heap is taking from, and says whether it
+    /// was in use; `None` if it is of another slab. `sent_home` are the objects that the slab's
+    /// word knows to be free.
+    #[inline]
+    pub(crate) fn take_back(
+        &mut self,
+        class: Class,
+        slab: usize,
+        n: usize,
+        sent_home: u64,
+    ) -> Option<bool> {
+        let bin = &mut self.0[class.medium_index()];
+        if bin.base != slab {
+            return None;
+        }
+        let bit = 1 << n;
+        if (bin.free | sent_home) & bit != 0 {
+            return Some(false);
+        }
+        bin.free |= bit;
+        Some(true)
+    }
+}
+
+/// A block of memory handed out.
+#[derive(Clone, Copy)]
+pub struct Given {
+    /// Its address.
+    pub address: usize,
+    /// Whether it is known to be zero.
+    pub zero: bool,
+}
+
+/// The mask of all objects of a slab.
+fn everything(class: Class) -> u64 {
+    u64::MAX >> (64 - u32::from(class.info().capacity))
+}
+
+impl<S: System> Arena<S> {
+    /// Gives out a medium object. `None` when there is no memory.
+    pub(crate) fn take_medium(
+        &self,
+        heap: &Heap,
+        bins: &mut MediumBins,
+        class: Class,
+        account: &Account,
+    ) -> Option<Given> {
+        if let Some(given) = bins.pop(class) {
+            return Some(given);
+        }
+        bins.0[class.medium_index()] = self.find_medium_slab(heap, class, account)?;
+        bins.pop(class)
+    }
+
+    #[cold]
+    fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
+        let capacity = class.info().capacity.into();
+        let granules = class.info().granules;
+        let claim = self.claim_dirty_at_home(granules.into(), &heap.slab_home, account);
+        if claim.is_none()
+            && let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask())
+        {
+            let free = self.word(g).mask().take().0;
+            return Some(MediumBin { free, base: self.tables.address(g), untouched: capacity });
+        }
+        let want = Want { count: granules.into(), align: 1, prefer: Prefer::Dirty };
+        let claim = claim.or_else(|| self.claim_granules(want, &heap.slab_home, account))?;
+        let g = claim.granule;
+        for i in 0..granules {
+            self.tag(g.plus(i.into())).set(class.0, i);
+        }
+        // SAFETY: the granule is the caller's, and so is its local part: its links are used when
+        // the slab is pooled.
+        unsafe { self.local(g).write(SlabLocal::NEW) };
+        self.word(g).mask().create(State::Detached);
+        let untouched = if claim.clean { 0 } else { capacity };
+        Some(MediumBin { free: everything(class), base: self.tables.address(g), untouched })
+    }
+
+    /// Returns bits to a slab's word, and does what the push asks for. `mine` are the bins of the
+    /// calling thread, if it has any. Returns the granules released; fails if an object was free.
+    pub(crate) fn send_medium_home(
+        &self,
+        class: Class,
+        g: Granule,
+        bits: u64,
+        mine: Option<&mut MediumBins>,
+    ) -> Result<u32, ()> {
+        let (info, word) = (class.info(), self.word(g).mask());
+        let account = Account::new(&self.tally);
+        let pushed = word.push(info.capacity.into(), info.wake.into(), |mask: Mask| {
+            (mask.0 & bits == 0).then_some(Mask(mask.0 | bits))
+        });
+        match pushed {
+            Pushed::Recorded => {}
+            Pushed::Refused => return Err(()),
+            Pushed::Woken => match mine.map(|bins| &mut bins.0[class.medium_index()]) {
+                Some(bin) if bin.free == 0 => {
+                    let (free, base) = (word.take().0, self.tables.address(g));
+                    *bin = MediumBin { free, base, untouched: info.capacity.into() };
+                }
+                _ => {
+                    if !self.pool_slab(class, g, word) {
+                        self.release_slab(class, g, &account);
+                    }
+                }
+            },
+            Pushed::Completed => self.release_slab(class, g, &account),
+            Pushed::CompletedInPool => {
+                self.unpool_slab(class, g);
+                self.release_slab(class, g, &account);
+            }
+        }
+        Ok(account.total_released())
+    }
+
+    /// Returns what the bins hold to the slabs it came from. Returns the granules released.
+    pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins) -> u32 {
+        let mut released = 0;
+        for (i, bin) in bins.0.iter_mut().enumerate() {
+            let class = Class((1 + SMALL_CLASSES + i) as u8);
+            let slab = self.granule_of(bin.base).filter(|_| bin.free != 0);
+            if let Some(g) = slab {
+                let home = self.send_medium_home(class, g, bin.free, None);
+                debug_assert!(home.is_ok(), "a bin held an object that is free");
+                released += home.unwrap_or(0);
+            }
+            *bin = NO_SLAB;
+        }
+        released
+    }
+
+    /// Gives out a medium object from a heap whose lock is held because it is shared.
+    pub(crate) fn take_medium_shared(&self, held: &mut Held, class: Class) -> Option<Given> {
+        let heap = held.heap();
+        // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
+        let bins = unsafe { &mut *heap.medium.get() };
+        self.take_medium(heap, bins, class, &held.account)
+    }
+}

@@ -1,0 +1,227 @@
+//! Objects on their way home: frees of objects whose slab is not attached to the thread's heap.
+//!
+//! They are gathered by slab, without touching them, and each batch goes home with one exchange of
+//! the slab's word. What a thread holds back here is bounded in bytes.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::heap::Held;
+use crate::layout::{GRANULE, Granule};
+use crate::policy::retain;
+use crate::stock::Stocked;
+use freehold_sync::atomic::AtomicU32;
+use freehold_sys::System;
+
+/// Sets of slots; a slab's objects go to one of the [`WAYS`] slots of its set.
+const SETS: usize = 128;
+const WAYS: usize = 2;
+const SLOTS: usize = SETS * WAYS;
+const WORDS: usize = 8;
+/// Objects that a slot can tell apart. A slab of more has several slots.
+const WINDOW: usize = WORDS * 64;
+
+/// Which objects a slot is for, in one word so that it is compared at once: the slab's granule plus
+/// one, and the number of the window in the upper half. 0 stands for an unused slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u64);
+
+const UNUSED: Key = Key(0);
+
+impl Key {
+    #[inline]
+    fn new(g: Granule, index: usize) -> Self {
+        Self(u64::from(g.0 + 1) | ((index / WINDOW) as u64) << 32)
+    }
+
+    fn granule(self) -> Granule {
+        Granule(self.0 as u32 - 1)
+    }
+
+    fn window(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// The first slot of its set. Neighbouring slabs, which fill up together, get different sets,
+    /// and so do the windows of one slab.
+    #[inline]
+    fn slot(self) -> usize {
+        (self.0 ^ self.0 >> 27) as usize % SETS * WAYS
+    }
+}
+
+/// The objects that one thread is about to send home.
+#[repr(C, align(64))]
+pub(crate) struct Outbox {
+    /// The objects of each slot, one bit each: a line a slot.
+    masks: [[u64; WORDS]; SLOTS],
+    keys: [Key; SLOTS],
+    /// How many objects each slot has.
+    counts: [u16; SLOTS],
+    /// Which slots are used.
+    used: [u64; SLOTS / 64],
+    /// Bytes that may still be put in before something is sent home, and how many there may be.
+    left: isize,
+    limit: isize,
+    /// The slot to look at next when something has to go.
+    next: u8,
+    /// The link of the stack of outboxes that no thread has.
+    link: AtomicU32,
+}
+
+const _: () = assert!(SLOTS == 1 << u8::BITS);
+
+impl Stocked for Outbox {
+    fn new() -> Self {
+        Self {
+            masks: [[0; WORDS]; SLOTS],
+            keys: [UNUSED; SLOTS],
+            counts: [0; SLOTS],
+            used: [0; SLOTS / 64],
+            left: retain::outbox_bytes(0, 1) as isize,
+            limit: retain::outbox_bytes(0, 1) as isize,
+            next: 0,
+            link: AtomicU32::new(0),
+        }
+    }
+
+    fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+impl Outbox {
+    /// Puts object `index` of a slab in, if there is a slot for that slab, or an unused one;
+    /// otherwise [`Arena::post`] does it.
+    #[inline]
+    pub(crate) fn add(&mut self, class: Class, g: Granule, index: usize) -> bool {
+        let key = Key::new(g, index);
+        let first = key.slot();
+        let slot = first + usize::from(self.keys[first] != key);
+        if self.keys[slot] != key && !self.occupy(first, key) {
+            return false;
+        }
+        let slot = first + usize::from(self.keys[first] != key);
+        let (mask, bit) = (&mut self.masks[slot][index / 64 % WORDS], 1 << (index % 64));
+        // An object that is here already is being freed a second time: its slab will say so.
+        if self.left < 0 || *mask & bit != 0 {
+            return false;
+        }
+        *mask |= bit;
+        self.counts[slot] += 1;
+        self.left -= class.size() as isize;
+        true
+    }
+
+    /// Gives one of the two slots from `first` on to `key`, if one is unused.
+    #[cold]
+    fn occupy(&mut self, first: usize, key: Key) -> bool {
+        let unused = (first..first + WAYS).find(|&n| self.keys[n] == UNUSED);
+        if let Some(n) = unused {
+            self.keys[n] = key;
+            self.used[n / 64] |= 1 << (n % 64);
+        }
+        unused.is_some()
+    }
+
+    fn set_limit(&mut self, bytes: usize) {
+        self.left += bytes as isize - self.limit;
+        self.limit = bytes as isize;
+    }
+
+    /// The slot to send home when `key` can be put into neither of its two: the one that is already
+    /// for `key`, or else the one that has more.
+    fn victim(&self, key: Key) -> usize {
+        let first = key.slot();
+        let fuller = usize::from(self.counts[first + 1] > self.counts[first]);
+        let own = (0..WAYS).find(|&way| self.keys[first + way] == key);
+        first + own.unwrap_or(fuller)
+    }
+
+    /// The next used slot in turn, from `next` on and around; `None` when all are unused.
+    fn next_used(&self) -> Option<usize> {
+        let (from, words) = (usize::from(self.next), self.used.len());
+        let ahead = self.used[from / 64] >> (from % 64);
+        if ahead != 0 {
+            return Some(from + ahead.trailing_zeros() as usize);
+        }
+        let around = (1..=words).map(|i| (from / 64 + i) % words);
+        let mut around = around.filter(|&w| self.used[w] != 0);
+        around.next().map(|w| w * 64 + self.used[w].trailing_zeros() as usize)
+    }
+}
+
+/// An object that was freed although its slab has none out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreedTwice {
+    /// A slab with more frees than objects.
+    pub(crate) slab: Granule,
+}
+
+impl<S: System> Arena<S> {
+    /// Puts object `index` of slab `g` into the outbox, after making room for it: sends home one of
+    /// the slots where it could go, and others in turn if the outbox holds too much. Returns the
+    /// granules released.
+    pub(crate) fn post(
+        &self,
+        outbox: &mut Outbox,
+        class: Class,
+        g: Granule,
+        index: usize,
+        mut adopter: Option<&mut Held>,
+    ) -> Result<u32, FreedTwice> {
+        let mut released = 0;
+        if outbox.left < 0 {
+            let used = self.granules_in_use().used * GRANULE;
+            let outboxes = self.outboxes.made();
+            outbox.set_limit(retain::outbox_bytes(used, outboxes));
+            // Half of them go, so that each waits long enough to have company.
+            while let Some(n) = outbox.next_used().filter(|_| outbox.left < outbox.limit / 2) {
+                outbox.next = (n as u8).wrapping_add(1);
+                released += self.send_slot_home(outbox, n, adopter.as_deref_mut())?;
+            }
+        }
+        if !outbox.add(class, g, index) {
+            let victim = outbox.victim(Key::new(g, index));
+            released += self.send_slot_home(outbox, victim, adopter)?;
+            let added = outbox.add(class, g, index);
+            debug_assert!(added, "there was no room after room was made");
+        }
+        Ok(released)
+    }
+
+    /// Sends home everything in the outbox. Returns the granules released.
+    pub(crate) fn send_home_all(
+        &self,
+        outbox: &mut Outbox,
+        mut adopter: Option<&mut Held>,
+    ) -> Result<u32, FreedTwice> {
+        let mut released = 0;
+        while let Some(n) = outbox.next_used() {
+            released += self.send_slot_home(outbox, n, adopter.as_deref_mut())?;
+        }
+        Ok(released)
+    }
+
+    fn send_slot_home(
+        &self,
+        outbox: &mut Outbox,
+        n: usize,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, FreedTwice> {
+        let key = core::mem::replace(&mut outbox.keys[n], UNUSED);
+        if key == UNUSED {
+            return Ok(0);
+        }
+        let count = core::mem::take(&mut outbox.counts[n]);
+        outbox.used[n / 64] &= !(1 << (n % 64));
+        let slab = key.granule();
+        let (class, first) = (Class(self.tag(slab).class()), key.window() * WORDS);
+        outbox.left += (usize::from(count) * class.size()) as isize;
+        let words = usize::from(class.info().words) - first;
+        let masks = &mut outbox.masks[n][..words.min(WORDS)];
+        let masks =
+            masks.iter_mut().enumerate().map(|(n, mask)| (first + n, core::mem::take(mask)));
+        let sent = self.send_home(class, slab, masks, count.into(), adopter);
+        sent.map_err(|()| FreedTwice { slab })
+    }
+}

@@ -1,0 +1,55 @@
+//! How much address space to make usable when more is needed.
+
+use crate::layout::{BLOCK, ZONE_BLOCKS};
+
+/// The first bytes of a region are never backed by huge pages, whatever the system's setting: a
+/// small program would pay for memory that it does not use.
+pub const SMALL_PAGES_BELOW: usize = 64 << 20;
+
+/// Blocks to commit beyond `committed`, when `wanted` are needed and `reserved` exist.
+///
+/// Committing costs one system call and no memory, but counts against overcommit and data limits:
+/// so a small process starts with 8 MiB, and a large one goes on by half of what it has, at most a
+/// zone at a time unless more is wanted.
+pub fn step(committed: u32, wanted: u32, reserved: u32) -> u32 {
+    let by_half = (committed / 2).clamp(4, ZONE_BLOCKS);
+    by_half.max(wanted).min(reserved - committed)
+}
+
+/// The sizes of region to try, largest first: all but a quarter of the address space that is left,
+/// but at most 1 TiB, and then a quarter each time down to 4 MiB.
+pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
+    const LARGEST: usize = 1 << 40;
+    const SMALLEST: usize = 4 << 20;
+    let first = (address_space_left - address_space_left / 4).min(LARGEST);
+    let sizes = core::iter::successors(Some(first), |size| Some(size / 4));
+    sizes.map(|size| size / BLOCK * BLOCK).take_while(|&size| size >= SMALLEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn steps_grow_with_the_heap_and_end_at_the_reservation() {
+        assert_eq!(step(0, 1, 1000), 4);
+        assert_eq!(step(20, 1, 1000), 10);
+        assert_eq!(step(500, 1, 1000), ZONE_BLOCKS);
+        assert_eq!(step(500, 300, 1000), 300);
+        assert_eq!(step(998, 1, 1000), 2);
+        assert_eq!(step(990, 300, 1000), 10);
+    }
+
+    #[test]
+    fn without_a_limit_the_region_is_a_tebibyte() {
+        assert_eq!(reservations(usize::MAX).next(), Some(1 << 40));
+    }
+
+    #[test]
+    fn under_a_limit_a_quarter_is_left_to_others_and_sizes_fall_to_4_mib() {
+        let sizes: Vec<_> = reservations(512 << 20).collect();
+        assert_eq!(sizes, [384 << 20, 96 << 20, 24 << 20, 6 << 20]);
+        assert_eq!(reservations(4 << 20).next(), None);
+    }
+}

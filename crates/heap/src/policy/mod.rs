@@ -1,0 +1,6 @@
+//! What the allocator decides, as pure functions of numbers: no pointers, no atomics, no `unsafe`.
+//! The mechanism asks; nothing here acts.
+
+pub mod grow;
+pub mod purge;
+pub mod retain;

@@ -1,0 +1,74 @@
+//! How much free memory may stay dirty, and how much to return at once.
+//!
+//! Free memory that was touched still counts as resident. Keeping some makes the next allocation
+//! cheap; the bound says how much: a share of what is in use, and more for a while after purged
+//! memory had to be faulted in again at once ("boost"), because then the bound was too tight for
+//! what the program does.
+
+use crate::layout::BLOCK;
+
+/// Dirty free bytes that may always stay.
+const FLOOR: usize = 8 << 20;
+/// Dirty free bytes that may stay, as a share of those in use: one part in this many.
+const SHARE: usize = 8;
+/// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
+/// as fifty page faults.
+pub const STEP: usize = 2 * BLOCK;
+/// Memory claimed again this soon after it was purged was purged too early.
+pub const REGRET_MILLISECONDS: u64 = 100;
+/// The boost halves in this time.
+const HALF_LIFE_MILLISECONDS: u64 = 250;
+
+/// The dirty free bytes that may stay when `used` bytes are in use.
+pub fn bound(used: usize, boost: usize) -> usize {
+    FLOOR.max(used / SHARE) + boost
+}
+
+/// Bytes to purge now: none within the bound; beyond it, down to three quarters of the bound, so
+/// that purging comes in few calls of useful size, but at most a [`STEP`], or twice what was
+/// `released` since the last time, so that purging keeps up.
+pub fn excess(dirty: usize, used: usize, boost: usize, released: usize) -> usize {
+    let bound = bound(used, boost);
+    if dirty <= bound {
+        return 0;
+    }
+    (dirty - bound / 4 * 3).min(STEP.max(2 * released))
+}
+
+/// The boost after `bytes` had to be claimed again too early: at most what is in use or dirty.
+pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
+    (boost + 2 * bytes).min(ceiling)
+}
+
+/// The boost after `milliseconds` without regret.
+pub fn decayed(boost: usize, milliseconds: u64) -> usize {
+    let halvings = milliseconds / HALF_LIFE_MILLISECONDS;
+    if halvings >= u64::from(usize::BITS) { 0 } else { boost >> halvings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_purged_within_the_bound() {
+        assert_eq!(excess(FLOOR, 0, 0, 0), 0);
+        assert_eq!(excess(100 << 20, 800 << 20, 0, 0), 0);
+        assert_eq!(excess(20 << 20, 0, 12 << 20, 0), 0);
+    }
+
+    #[test]
+    fn beyond_the_bound_purging_goes_well_below_it_in_bounded_steps() {
+        assert_eq!(excess(FLOOR + 1, 0, 0, 0), FLOOR / 4 + 1);
+        assert_eq!(excess(1 << 30, 0, 0, 0), STEP);
+        assert_eq!(excess(1 << 30, 0, 0, 100 << 20), 200 << 20);
+    }
+
+    #[test]
+    fn the_boost_rises_with_regret_up_to_a_ceiling_and_falls_with_time() {
+        assert_eq!(raised(0, 10, 1000), 20);
+        assert_eq!(raised(990, 10, 1000), 1000);
+        assert_eq!(decayed(1024, 250), 512);
+        assert_eq!(decayed(1024, 10_000), 0);
+    }
+}

@@ -1,0 +1,41 @@
+//! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
+
+/// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
+/// memory grows with the number of processors and not with the number of threads.
+pub const fn shared_batch(size: usize) -> usize {
+    let n = 512 / size;
+    if n < 1 {
+        1
+    } else if n > 8 {
+        8
+    } else {
+        n
+    }
+}
+
+/// How many objects of a detached slab must be free before the slab is worth taking from again.
+pub const fn wake(capacity: usize) -> usize {
+    let n = capacity / 4;
+    if n < 1 { 1 } else { n }
+}
+
+/// How many slabs with free objects a heap keeps per class; more go to the pool, where every heap
+/// finds them.
+pub const SLABS_KEPT: usize = 2;
+
+/// Bytes of freed objects that a thread may hold back on their way home, when `used` bytes are in
+/// use and so many threads have outboxes: more in a large heap, where batches need it, but in all
+/// outboxes together never more than a small share of what is in use.
+pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
+    (used / 16 / outboxes.max(1)).clamp(32 * 1024, 256 * 1024)
+}
+
+/// The number of heaps that one thread each may have to itself.
+pub fn exclusive_heaps(processors: usize) -> usize {
+    (4 * processors).clamp(32, 1024)
+}
+
+/// The number of heaps that all other threads share.
+pub fn shared_heaps(processors: usize) -> usize {
+    processors.clamp(1, 256)
+}

@@ -1,0 +1,134 @@
+//! Slabs with free objects that no heap is attached to, by class: for any heap that needs one.
+//!
+//! A doubly linked list through the slabs' local parts, under a lock of its own. Whether a slab is
+//! in the list, its word says: `Pooled`, or `Claimed` by the thread that freed its last object and
+//! is waiting for the lock to unlink it. The slab that has waited longest is taken first: frees
+//! have gone on meanwhile, so it has the most to give, or has become whole and left.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::layout::Granule;
+use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::lock::Lock;
+use freehold_sync::word::{Ledger, SlabWord};
+use freehold_sys::System;
+
+/// The pool of one class. Its ends are slabs' granules plus one, 0 for none; they are changed with
+/// the lock held. Relaxed, since the lock orders everything but a glance whether there is anything.
+pub(crate) struct Pool {
+    pub(crate) lock: Lock,
+    first: AtomicU32,
+    last: AtomicU32,
+}
+
+/// A slab as a link: its granule plus one.
+const fn link_to(g: Granule) -> u32 {
+    g.0 + 1
+}
+
+/// The slab that a link leads to, if it leads anywhere.
+fn target(link: u32) -> Option<Granule> {
+    link.checked_sub(1).map(Granule)
+}
+
+impl Pool {
+    /// An empty pool.
+    pub(crate) const fn new() -> Self {
+        Self { lock: Lock::new(), first: AtomicU32::new(0), last: AtomicU32::new(0) }
+    }
+
+    /// Puts a slab last.
+    ///
+    /// # Safety
+    /// The lock is held, and the slab is claimed by the caller and on no list.
+    unsafe fn append<S: System>(&self, arena: &Arena<S>, g: Granule) {
+        let last = self.last.load(Ordering::Relaxed);
+        // SAFETY: the lock protects the links of slabs on the list, and this one is the caller's.
+        unsafe {
+            (*arena.local(g)).prev = last;
+            (*arena.local(g)).next = 0;
+            match target(last) {
+                Some(last) => (*arena.local(last)).next = link_to(g),
+                None => self.first.store(link_to(g), Ordering::Relaxed),
+            }
+        }
+        self.last.store(link_to(g), Ordering::Relaxed);
+    }
+
+    /// Takes a slab off.
+    ///
+    /// # Safety
+    /// The lock is held, and the slab is on the list.
+    unsafe fn unlink<S: System>(&self, arena: &Arena<S>, g: Granule) {
+        // SAFETY: the lock protects the links of slabs on the list.
+        unsafe {
+            let (next, prev) = ((*arena.local(g)).next, (*arena.local(g)).prev);
+            match target(prev) {
+                Some(prev) => (*arena.local(prev)).next = next,
+                None => self.first.store(next, Ordering::Relaxed),
+            }
+            match target(next) {
+                Some(next) => (*arena.local(next)).prev = prev,
+                None => self.last.store(prev, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Puts a claimed slab into the pool. Returns false when the slab has become complete
+    /// meanwhile: it is still claimed, and the caller releases it.
+    #[must_use]
+    pub(crate) fn pool_slab<L: Ledger>(
+        &self,
+        class: Class,
+        g: Granule,
+        word: &SlabWord<L>,
+    ) -> bool {
+        let pool = &self.pools[usize::from(class.0)];
+        pool.lock.hold(|| {
+            // SAFETY: the lock is held, and the slab is claimed by the caller, so its links are
+            // ours to set before it becomes `Pooled`.
+            unsafe { pool.append(self, g) };
+            let pooled = word.pool(class.info().capacity.into());
+            if !pooled {
+                // SAFETY: as above.
+                unsafe { pool.unlink(self, g) };
+            }
+            pooled
+        })
+    }
+
+    /// Takes a slab off the pool's list that its last freer, the caller, has claimed there.
+    pub(crate) fn unpool_slab(&self, class: Class, g: Granule) {
+        let pool = &self.pools[usize::from(class.0)];
+        pool.lock.hold(|| {
+            // SAFETY: the lock is held; the slab is on the list until its claimer unlinks it.
+            unsafe { pool.unlink(self, g) };
+        });
+    }
+
+    /// Claims a slab from the pool, if there is one and nobody else is at the pool just now.
+    pub(crate) fn claim_pooled_slab<'a, L: Ledger + 'a>(
+        &'a self,
+        class: Class,
+        word: impl Fn(Granule) -> &'a SlabWord<L>,
+    ) -> Option<Granule> {
+        let pool = &self.pools[usize::from(class.0)];
+        if pool.first.load(Ordering::Relaxed) == 0 || !pool.lock.try_acquire() {
+            return None;
+        }
+        let mut at = target(pool.first.load(Ordering::Relaxed));
+        // A slab that cannot be claimed has just become whole, and its claimer waits for the lock.
+        while let Some(g) = at.filter(|&g| !word(g).claim_pooled()) {
+            // SAFETY: the lock protects the links of slabs on the list.
+            at = target(unsafe { (*self.local(g)).next });
+        }
+        if let Some(g) = at {
+            // SAFETY: the lock is held, and the slab is on the list.
+            unsafe { pool.unlink(self, g) };
+        }
+        pool.lock.release();
+        at
+    }
+}

@@ -1,0 +1,182 @@
+//! Giving dirty free memory back to the system.
+//!
+//! Whoever releases granules looks, now and then, whether too many are free and dirty (the policy
+//! says how many may be), and purges some: wholly free blocks first, and of those the highest,
+//! since claims prefer the lowest; then long free runs in open blocks. The purger owns what it
+//! purges for that time, like any other claimer. One thread purges at a time, the others go on.
+
+use crate::arena::Arena;
+use crate::blocks::ones;
+use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
+use crate::policy::purge;
+use freehold_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::granules::{ALL, find_run, mask};
+use freehold_sync::lock::Lock;
+use freehold_sys::System;
+
+/// Runs shorter than this stay when only some is to be purged: a call for each would cost more than
+/// it gives, and what surrounds them is in use.
+const WORTH_PURGING: u32 = 8;
+
+/// The state of purging.
+pub(crate) struct Purger {
+    /// Held while purging; nobody waits for it.
+    pub(crate) lock: Lock,
+    /// Bytes purged at the last occasion and not claimed again since.
+    recent: AtomicUsize,
+    /// When that was, in milliseconds.
+    at: AtomicU64,
+    /// Dirty free bytes that may stay beyond the usual bound.
+    boost: AtomicUsize,
+    /// Bytes purged since the start.
+    total: AtomicUsize,
+}
+
+impl Purger {
+    /// Nothing purged yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            lock: Lock::new(),
+            recent: AtomicUsize::new(0),
+            at: AtomicU64::new(0),
+            boost: AtomicUsize::new(0),
+            total: AtomicUsize::new(0),
+        }
+    }
+}
+
+// Relaxed throughout: the numbers steer how much is kept, and order nothing.
+impl<S: System> Arena<S> {
+    /// Purges some, if more is free and dirty than may stay. `released` bytes were released since
+    /// this thread last looked.
+    #[cold]
+    pub(crate) fn purge_excess(&self, released: usize) {
+        let now = self.granules_in_use();
+        let boost = self.purger.boost.load(Ordering::Relaxed);
+        let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
+        if purge::excess(dirty, used, boost, released) == 0 || !self.purger.lock.try_acquire() {
+            return;
+        }
+        let time = self.system.milliseconds();
+        let since = time - self.purger.at.load(Ordering::Relaxed).min(time);
+        let boost = purge::decayed(boost, since);
+        self.purger.boost.store(boost, Ordering::Relaxed);
+        let excess = purge::excess(dirty, used, boost, released);
+        if excess > 0 {
+            let purged = self.purge_some(excess, WORTH_PURGING);
+            self.purger.at.store(time, Ordering::Relaxed);
+            self.purger.recent.store(purged, Ordering::Relaxed);
+        }
+        self.purger.lock.release();
+    }
+
+    /// Purges everything that is free and dirty. Returns the bytes purged.
+    pub fn purge_all(&self) -> usize {
+        self.purger.lock.hold(|| self.purge_some(usize::MAX, 1))
+    }
+
+    /// Bytes purged since the start.
+    pub fn purged_bytes(&self) -> usize {
+        self.purger.total.load(Ordering::Relaxed)
+    }
+
+    /// Clean granules were claimed: if they were purged only just now, keep more in future.
+    pub(crate) fn regret_purge(&self, bytes: usize) {
+        let recent = self.purger.recent.load(Ordering::Relaxed);
+        if recent == 0 {
+            return;
+        }
+        let since = self.system.milliseconds() - self.purger.at.load(Ordering::Relaxed);
+        if since > purge::REGRET_MILLISECONDS {
+            self.purger.recent.store(0, Ordering::Relaxed);
+            return;
+        }
+        let bytes = bytes.min(recent);
+        self.purger.recent.store(recent - bytes, Ordering::Relaxed);
+        let now = self.granules_in_use();
+        let ceiling = (now.used + now.dirty) * GRANULE;
+        let boost = self.purger.boost.load(Ordering::Relaxed);
+        self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);
+    }
+
+    /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest
+    /// down, then runs of at least `worth` granules in open blocks.
+    fn purge_some(&self, target: usize, worth: u32) -> usize {
+        let zones = self.committed_blocks().div_ceil(ZONE_BLOCKS);
+        let mut purged = 0;
+        for zone in (0..zones).rev() {
+            let dirty = self.zone(zone).dirty.load(Ordering::Relaxed);
+            for i in ones(dirty.reverse_bits()) {
+                if purged < target {
+                    purged += self.purge_whole(Block(zone * ZONE_BLOCKS + 63 - i));
+                }
+            }
+        }
+        for zone in (0..zones).rev() {
+            for i in ones(self.zone(zone).open.load(Ordering::Relaxed)) {
+                if purged < target {
+                    purged += self.purge_open(Block(zone * ZONE_BLOCKS + i), worth);
+                }
+            }
+        }
+        self.purger.total.fetch_add(purged, Ordering::Relaxed);
+        purged
+    }
+
+    /// Purges a wholly free block, if it is one.
+    fn purge_whole(&self, block: Block) -> usize {
+        let (zone, bit) = (self.zone(block.zone()), block.bit());
+        if zone.whole.claim(|whole| (whole & bit != 0).then_some(bit)).is_none() {
+            return 0;
+        }
+        let purged = self.purge_granules(block, ALL);
+        zone.dirty.fetch_and(!bit, Ordering::Relaxed);
+        self.release_blocks(block, 1);
+        purged
+    }
+
+    /// Purges the runs of free dirty granules in an open block that are `worth` it.
+    fn purge_open(&self, block: Block, worth: u32) -> usize {
+        let entry = self.block(block);
+        let (mut purged, mut from) = (0, 0);
+        while from < BLOCK_GRANULES {
+            let claimed = entry.free.claim(|free| {
+                let dirty = free & entry.dirty.load(Ordering::Relaxed) & (ALL << from);
+                let first = find_run(dirty, worth, 1)?;
+                Some(mask(first, (dirty >> first).trailing_ones()))
+            });
+            let Some(claimed) = claimed else { break };
+            purged += self.purge_granules(block, claimed);
+            from = 64 - claimed.leading_zeros();
+            entry.free.release(claimed);
+        }
+        purged
+    }
+
+    /// Purges the dirty ones of the given granules of a block, which the caller owns. Where a page
+    /// is larger than a granule, those that do not fill pages stay.
+    fn purge_granules(&self, block: Block, granules: u64) -> usize {
+        let entry = self.block(block);
+        let per_page = (self.system.page_size() / GRANULE).max(1) as u32;
+        let mut dirty = entry.dirty.load(Ordering::Relaxed) & granules;
+        let mut purged = 0;
+        while dirty != 0 {
+            let first = dirty.trailing_zeros();
+            let count = (dirty >> first).trailing_ones();
+            dirty &= !mask(first, count);
+            let from = first.next_multiple_of(per_page);
+            let to = (first + count) / per_page * per_page;
+            if from >= to {
+                continue;
+            }
+            let address = self.tables.address(block.first().plus(from));
+            // SAFETY: committed, and the caller owns the granules, which are free.
+            if unsafe { self.system.purge(address, (to - from) as usize * GRANULE) } {
+                entry.dirty.fetch_and(!mask(from, to - from), Ordering::Relaxed);
+                self.tally.purged(to - from);
+                purged += (to - from) as usize * GRANULE;
+            }
+        }
+        purged
+    }
+}

@@ -1,0 +1,56 @@
+//! A slab of small objects, as its holder sees it: giving objects out and taking them back.
+//!
+//! Free objects are used in this order: those that came back, by address, and only then memory that
+//! was never given out, from low to high. So a slab's untouched part stays untouched as long as
+//! possible. Objects are only ever named, never touched.
+
+use crate::class::Info;
+use crate::tables::{Bits, SlabLocal};
+use freehold_sync::freed;
+
+impl SlabLocal {
+    /// A slab all of whose objects are untouched.
+    pub const NEW: Self = Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0 };
+
+    /// Objects that are free as far as the holder knows: what the word has to count when the slab
+    /// is detached as it is. Below zero when bits were collected whose frees are not yet counted.
+    pub fn free_count(&self, info: &Info) -> i32 {
+        i32::from(info.capacity - self.carved) + i32::from(self.balance)
+    }
+
+    /// Whether there is nothing left to give out, unless more was freed from elsewhere meanwhile.
+    pub fn is_exhausted(&self, info: &Info) -> bool {
+        self.carved == info.capacity && self.balance <= 0
+    }
+
+    /// Takes objects out until `taken` is full or there are no more, and returns how many. Only for
+    /// the holder of the slab that starts at `slab`, whose class `info` describes and whose bits
+    /// are `bits`.
+    pub fn take(&mut self, slab: usize, info: &Info, bits: Bits, taken: &mut [usize]) -> usize {
+        let size = info.size as usize;
+        let mut count = 0;
+        let mut words = 0..usize::from(info.words);
+        while self.balance > 0
+            && count < taken.len()
+            && let Some(n) = words.next()
+        {
+            freed::collect(bits.word(n), taken.len() - count, |bit| {
+                taken[count] = slab + (n * 64 + bit) * size;
+                count += 1;
+                self.balance -= 1;
+            });
+        }
+        let untouched = usize::from(info.capacity - self.carved).min(taken.len() - count);
+        let first = slab + usize::from(self.carved) * size;
+        for (i, place) in taken[count..count + untouched].iter_mut().enumerate() {
+            *place = first + i * size;
+        }
+        self.carved += untouched as u16;
+        count + untouched
+    }
+
+    /// Takes over a slab whose word says that `all` are free.
+    pub fn take_over(&mut self, all: i32, info: &Info) {
+        self.balance += (all - self.free_count(info)) as i16;
+    }
+}

@@ -1,0 +1,194 @@
+//! What is known of every granule, out of line, in tables indexed by its number.
+//!
+//! An overflow in the program's memory cannot reach them, they put no headers between objects, and
+//! each is dense for those who read it: the tag is read by everybody and seldom written; the local
+//! part is written by the slab's holder alone; the word is written by those who free from
+//! elsewhere.
+
+use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, UNIT};
+use core::ptr;
+use freehold_sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
+use freehold_sync::granules::FreeGranules;
+use freehold_sync::word::{Count, Mask, SlabWord};
+
+/// What a granule is used for. All zero: free, or inside a run.
+///
+/// All fields are Relaxed everywhere: whoever frees an object was given it by something that orders
+/// the tag's stores before the free; class and delta do not change while a slab has an object out;
+/// and the owner is changed by whoever has claimed the slab.
+#[repr(C, align(4))]
+pub struct Tag {
+    owner: AtomicU16,
+    class: AtomicU8,
+    delta: AtomicU8,
+}
+
+/// In place of a class: the first granule of a run.
+pub const RUN: u8 = u8::MAX;
+
+impl Tag {
+    /// The class of the slab here, [`RUN`], or 0.
+    #[inline]
+    pub fn class(&self) -> u8 {
+        self.class.load(Ordering::Relaxed)
+    }
+
+    /// How many granules before this one the slab begins.
+    #[inline]
+    pub fn delta(&self) -> u32 {
+        u32::from(self.delta.load(Ordering::Relaxed))
+    }
+
+    /// The heap in whose map the slab stands; 0 for none.
+    pub fn owner(&self) -> u16 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    /// Names the heap in whose map the slab stands.
+    pub fn set_owner(&self, id: u16) {
+        self.owner.store(id, Ordering::Relaxed);
+    }
+
+    /// Makes the granule part of a slab or run.
+    pub fn set(&self, class: u8, delta: u8) {
+        self.class.store(class, Ordering::Relaxed);
+        self.delta.store(delta, Ordering::Relaxed);
+    }
+
+    /// Makes the granule free again, as far as the tag is concerned.
+    pub fn clear(&self) {
+        self.set(0, 0);
+        self.set_owner(0);
+    }
+}
+
+/// What only the holder of a slab reads and writes. Which thread that is, the slab's word says.
+///
+/// Invariant, for a slab of small objects:
+/// `(capacity - carved) + balance + (count in the word) + (out) == capacity`, where `out` counts
+/// objects in use, in threads' caches, and freed but not yet counted.
+#[repr(C, align(64))]
+pub struct SlabLocal {
+    /// How many objects have ever been given out: the rest is untouched.
+    pub carved: u16,
+    /// Frees that were drained from the word, or that the holder made itself, less bits collected.
+    pub balance: i16,
+    /// The next slab in the pool's list; 0 for none, else the granule plus one.
+    pub next: u32,
+    /// The previous one, likewise.
+    pub prev: u32,
+    /// For a run: its granules.
+    pub run: u32,
+}
+
+/// Words of bits that stand with a slab's word.
+pub(crate) const NEAR_WORDS: usize = 7;
+/// Words of bits for the objects that do not fit there: a slab of the smallest class has 2048.
+pub(crate) const FAR_WORDS: usize = 25;
+
+/// What others write of a slab: its word, and the bits of objects they freed. One line holds both,
+/// for slabs of up to 448 objects.
+#[repr(C, align(64))]
+pub struct Remote {
+    word: AtomicU64,
+    near: [AtomicU64; NEAR_WORDS],
+}
+
+/// The bits of the other objects.
+#[repr(C)]
+pub struct FarBits([AtomicU64; FAR_WORDS]);
+
+impl Remote {
+    /// As the word of a slab of small objects.
+    #[inline]
+    pub fn count(&self) -> &SlabWord<Count> {
+        // SAFETY: `SlabWord` is one AtomicU64 (checked below); both kinds give zero bits the same
+        // meaning; a granule's class decides which kind is used, and changes only while it is free.
+        unsafe { &*ptr::from_ref(&self.word).cast() }
+    }
+
+    /// As the word of a slab of medium objects.
+    #[inline]
+    pub fn mask(&self) -> &SlabWord<Mask> {
+        // SAFETY: as in `count`.
+        unsafe { &*ptr::from_ref(&self.word).cast() }
+    }
+}
+
+/// The bits of a slab's objects that were freed from elsewhere.
+#[derive(Clone, Copy)]
+pub struct Bits<'a> {
+    pub(crate) near: &'a Remote,
+    pub(crate) far: &'a FarBits,
+}
+
+impl<'a> Bits<'a> {
+    /// Word `n`: objects `64 * n` and following.
+    #[inline]
+    pub fn word(self, n: usize) -> &'a AtomicU64 {
+        match n.checked_sub(NEAR_WORDS) {
+            None => &self.near.near[n],
+            Some(far) => &self.far.0[far],
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<SlabWord<Count>>() == size_of::<AtomicU64>());
+    assert!(size_of::<SlabWord<Mask>>() == size_of::<AtomicU64>());
+    assert!(size_of::<Tag>() == 4);
+    assert!(size_of::<SlabLocal>() == 64);
+    assert!(size_of::<Remote>() == 64);
+    assert!((NEAR_WORDS + FAR_WORDS) * 64 == GRANULE / UNIT);
+};
+
+/// A block: which granules are free, and which may be resident.
+#[repr(C, align(64))]
+pub struct BlockEntry {
+    /// The free granules. Zero while the block is wholly free (its zone says so) or part of a run.
+    pub free: FreeGranules,
+    /// Granules touched since they were last known to be zero. A bit is changed only by the
+    /// granule's owner.
+    pub dirty: AtomicU64,
+}
+
+/// A zone of 64 blocks. `whole` is the truth about wholly free blocks; the rest are hints.
+#[repr(C, align(128))]
+pub struct ZoneEntry {
+    /// Wholly free blocks: whoever clears a bit owns the block.
+    pub whole: FreeGranules,
+    /// Of the wholly free blocks, those with dirty granules.
+    pub dirty: AtomicU64,
+    /// Blocks that have free granules, not counting wholly free ones.
+    pub open: AtomicU64,
+    /// Blocks that a heap takes its granules from.
+    pub home: AtomicU64,
+    /// For each open block, the longest run of free granules it may have.
+    pub longest: [AtomicU8; 64],
+}
+
+/// The tables of an arena: where each starts.
+pub struct Tables {
+    /// [`Tag`]s.
+    pub tags: usize,
+    /// [`SlabLocal`]s.
+    pub locals: usize,
+    /// [`Remote`]s.
+    pub remotes: usize,
+    /// [`FarBits`].
+    pub far_bits: usize,
+    /// [`BlockEntry`]s.
+    pub blocks: usize,
+    /// [`ZoneEntry`]s.
+    pub zones: usize,
+    /// The start of the region.
+    pub region: usize,
+}
+
+impl Tables {
+    /// The first byte of a granule.
+    #[inline]
+    pub fn address(&self, g: Granule) -> usize {
+        self.region + ((g.0 as usize) << GRANULE_SHIFT)
+    }
+}

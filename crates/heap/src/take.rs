@@ -1,0 +1,140 @@
+//! What happens when a thread asks for memory and its magazine is empty, or the size has none.
+
+use crate::arena::Arena;
+use crate::blocks::{Home, Prefer};
+use crate::cache::{Holding, ThreadCache};
+use crate::class::{Class, MEDIUM_MAX};
+use crate::layout::{UNIT, at};
+use crate::magazine::ROUNDS;
+use crate::medium::{Given, MediumBins};
+use crate::tally::Account;
+use freehold_sys::System;
+
+impl ThreadCache {
+    /// Gives out memory for `size` bytes at a multiple of `align`, a power of two. `None` when
+    /// there is none.
+    pub fn take<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+        prefer: Prefer,
+    ) -> Option<Given> {
+        if size > MEDIUM_MAX {
+            return self.take_run(arena, size, align, prefer);
+        }
+        match Class::of_aligned(size, align) {
+            Some(class) if class.is_small() => {
+                let object = self.pop(class);
+                let object = if object.is_null() { self.refill(arena, class) } else { object };
+                (!object.is_null()).then(|| Given { address: object.addr(), zero: false })
+            }
+            Some(class) => self.take_medium(arena, class),
+            None => self.take_run(arena, size, align, prefer),
+        }
+    }
+
+    /// Fills the empty magazine of `class` and takes an object out of it. Null when there is no
+    /// memory.
+    pub fn refill<S: System>(&mut self, arena: &Arena<S>, class: Class) -> *mut u8 {
+        self.settle_in(arena);
+        let mut taken = [0; ROUNDS];
+        let wanted = self.wanted(class);
+        let count = match self.heap() {
+            Some(heap) => {
+                let count = arena.take_small(&mut heap.hold(), class, &mut taken[..wanted]);
+                self.limit = heap.mapped();
+                count
+            }
+            None => self.take_from_shared(arena, class, &mut taken[..wanted]),
+        };
+        // The lowest address goes out first, so it is put in last.
+        for &object in taken[..count].iter().skip(1).rev() {
+            if !self.push(class, object) {
+                // Only if a signal handler has filled the magazine meanwhile, and then it is an
+                // object freed twice that could make this fail.
+                let _ = self.give_back(arena, class, &[object]);
+            }
+        }
+        at(taken[0])
+    }
+
+    /// How many objects to take: more if the thread has done nothing but take.
+    fn wanted(&mut self, class: Class) -> usize {
+        let bit = 1 << class.0;
+        let again = self.emptied & bit != 0;
+        self.emptied |= bit;
+        match self.holding() {
+            Holding::Exclusive if again => ROUNDS,
+            Holding::Exclusive => ROUNDS / 2,
+            Holding::Shared if self.tops[usize::from(class.0)] != 0 => {
+                class.info().shared_batch.into()
+            }
+            _ => 1,
+        }
+    }
+
+    fn take_from_shared<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        taken: &mut [usize],
+    ) -> usize {
+        let found = arena.with_shared_heap(self.hint(), |held| {
+            let count = arena.take_small(held, class, taken);
+            (count, held.heap())
+        });
+        let Some((count, heap)) = found else { return 0 };
+        if self.holding() == Holding::Shared {
+            self.use_map_of(heap);
+        }
+        count
+    }
+
+    /// The medium objects that this thread has; none if it has no heap of its own.
+    pub(crate) fn medium_bins(&mut self) -> Option<&mut MediumBins> {
+        // SAFETY: this thread is the heap's leaseholder, and is not at the bins already: a signal
+        // handler that interrupts it there finds it busy.
+        self.heap().map(|heap| unsafe { &mut *heap.medium.get() })
+    }
+
+    /// Gives out a medium object that the thread has at hand, if it has one.
+    #[inline]
+    pub fn pop_medium(&mut self, class: Class) -> Option<Given> {
+        self.medium_bins()?.pop(class)
+    }
+
+    /// Gives out a medium object. `None` when there is no memory.
+    pub fn take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
+        self.settle_in(arena);
+        let Some(heap) = self.heap() else {
+            return arena
+                .with_shared_heap(self.hint(), |held| arena.take_medium_shared(held, class))?;
+        };
+        let account = Account::new(&heap.tally);
+        arena.take_medium(heap, self.medium_bins()?, class, &account)
+    }
+
+    /// Gives out a run, or a direct mapping if the region cannot hold it.
+    pub fn take_run<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+        prefer: Prefer,
+    ) -> Option<Given> {
+        self.settle_in(arena);
+        let nowhere = Home::default();
+        let (home, tally) = match self.heap() {
+            Some(heap) => (&heap.run_home, &heap.tally),
+            None => (&nowhere, &arena.tally),
+        };
+        let align = align.max(UNIT);
+        let given = arena.take_run(size, align, prefer, home, &Account::new(tally));
+        arena.leave_home(&nowhere);
+        given.or_else(|| {
+            let address = arena.direct.map(&arena.system, size, align)?;
+            Some(Given { address, zero: true })
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Counting granules: how many are in use, and how many are free but dirty.
+//!
+//! Both counts of one claim or release go into one word, so that the sum over all tallies is exact
+//! whenever nobody is in the middle of a claim. A thread counts on the tally of its heap, so that
+//! threads do not fight over a line; a single tally may well be negative, the sum is not.
+
+use core::cell::Cell;
+use freehold_sync::atomic::{AtomicU64, Ordering};
+
+/// Granules in use, and granules free but dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Granules {
+    /// Claimed by slabs and runs.
+    pub used: usize,
+    /// Free, and resident as far as the allocator knows.
+    pub dirty: usize,
+}
+
+/// One counter of many.
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Tally(AtomicU64);
+
+/// Both changes as one number: `used` in the upper half, so that a borrow from `dirty` in one tally
+/// is made good by the carry in another.
+const fn packed(used: i64, dirty: i64) -> u64 {
+    ((used << 32) + dirty) as u64
+}
+
+impl Tally {
+    /// `count` granules were claimed, of which `dirty` had been free and dirty.
+    pub fn claimed(&self, count: u32, dirty: u32) {
+        // Relaxed here and below: a count of its own, that publishes nothing.
+        self.0.fetch_add(packed(i64::from(count), -i64::from(dirty)), Ordering::Relaxed);
+    }
+
+    /// `count` granules were released; they are dirty.
+    pub fn released(&self, count: u32) {
+        self.0.fetch_add(packed(-i64::from(count), i64::from(count)), Ordering::Relaxed);
+    }
+
+    /// `count` free granules were purged.
+    pub fn purged(&self, count: u32) {
+        self.0.fetch_add(packed(0, -i64::from(count)), Ordering::Relaxed);
+    }
+
+    /// The sum of several tallies.
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Granules {
+        let total = all.fold(0_u64, |sum, t| sum.wrapping_add(t.0.load(Ordering::Relaxed))) as i64;
+        let dirty = i64::from(total as i32);
+        let used = (total - dirty) >> 32;
+        Granules { used: used.max(0) as usize, dirty: dirty.max(0) as usize }
+    }
+}
+
+/// A tally as one operation uses it: what it releases is also summed up here, so that the thread
+/// knows when to look whether too much is free and dirty.
+pub struct Account<'a> {
+    tally: &'a Tally,
+    released: Cell<u32>,
+}
+
+impl<'a> Account<'a> {
+    /// An account on `tally`.
+    pub fn new(tally: &'a Tally) -> Self {
+        Self { tally, released: Cell::new(0) }
+    }
+
+    /// `count` granules were claimed, of which `dirty` had been free and dirty.
+    pub fn claimed(&self, count: u32, dirty: u32) {
+        self.tally.claimed(count, dirty);
+    }
+
+    /// `count` granules were released; they are dirty.
+    pub fn released(&self, count: u32) {
+        self.tally.released(count);
+        self.released.set(self.released.get() + count);
+    }
+
+    /// Granules released on this account.
+    pub fn total_released(&self) -> u32 {
+        self.released.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_exact_though_single_tallies_are_negative() {
+        let (a, b) = (Tally::default(), Tally::default());
+        a.claimed(10, 0);
+        b.released(7);
+        a.claimed(2, 2);
+        b.purged(1);
+        let sum = Tally::sum([&a, &b].into_iter());
+        assert_eq!(sum, Granules { used: 5, dirty: 4 });
+        assert_eq!(Tally::sum([&b].into_iter()).used, 0);
+    }
+}

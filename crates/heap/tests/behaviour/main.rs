@@ -1,0 +1,5 @@
+//! How the heap behaves, by what its callers can observe. One binary, a file for each subject.
+
+mod many_threads;
+mod one_thread;
+mod support;

@@ -1,0 +1,307 @@
+//! Running one measurement in a child process, and making sure of what it measured: a run in
+//! which the wanted allocator was not live is an error and never a number. It must not know which
+//! runs there are besides.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use freehold_model::{
+    Allocator, Failure, FailureKind, Length, Outcome, PairsParams, PairsRun, Sizes, from_json,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::launch::PRELOAD;
+
+/// How often a waiting parent looks whether it was told to give up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How often it looks whether a child has ended, on kernels or in sandboxes that cannot tell.
+const POLL_EVERY: Duration = Duration::from_millis(5);
+
+/// Lines of a child's standard error that are worth repeating.
+const LAST_LINES: usize = 3;
+
+/// How children are run.
+#[derive(Debug)]
+pub struct Runner {
+    /// The executable, which must understand [`arguments`] and [`FOLLOW_PARENT`].
+    pub program: PathBuf,
+    /// How long a run may take.
+    pub timeout: Duration,
+}
+
+/// The argument that makes a child end when its parent does, however that ends.
+pub const FOLLOW_PARENT: &str = "--die-with-parent";
+
+/// The command-line arguments that ask for a run with these parameters.
+pub fn arguments(params: &PairsParams) -> Vec<String> {
+    let mut arguments: Vec<String> = ["workload", "pairs"].map(String::from).to_vec();
+    let mut option = |name: &str, value: String| arguments.push(format!("--{name}={value}"));
+    option("pairs", params.pairs.to_string());
+    option("min", params.min_bytes.to_string());
+    option("max", params.max_bytes.to_string());
+    option("allocations", params.allocations.to_string());
+    option("depth", params.depth.to_string());
+    option("handoff", params.handoff.as_str().to_owned());
+    option("seed", params.seed.to_string());
+    option("settle", params.settle_seconds.to_string());
+    match params.length {
+        Length::Samples { count, seconds, warmup_seconds } => {
+            option("samples", count.to_string());
+            option("seconds", seconds.to_string());
+            option("warmup", warmup_seconds.to_string());
+        }
+        Length::Loops { total } => option("loops", total.to_string()),
+    }
+    if params.sizes == Sizes::Fixed {
+        arguments.push("--fixed-size".to_owned());
+    }
+    if params.memset {
+        arguments.push("--memset".to_owned());
+    }
+    arguments
+}
+
+/// How a child ended, and what it wrote.
+struct Ended {
+    status: ExitStatus,
+    output: String,
+    errors: String,
+}
+
+enum Wait {
+    Ended,
+    TimedOut,
+    GivenUp,
+}
+
+impl Runner {
+    /// Runs `params` under `allocator`. Setting `give_up` ends the run early, without a number.
+    pub fn run(
+        &self,
+        params: &PairsParams,
+        allocator: &Allocator,
+        give_up: &AtomicBool,
+    ) -> Outcome {
+        let mut arguments = arguments(params);
+        arguments.push(FOLLOW_PARENT.to_owned());
+        let ended = self.complete(&arguments, allocator, give_up);
+        match ended.and_then(|ended| understand(&ended, allocator)) {
+            Ok(run) => Outcome::Measured(Box::new(run)),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    /// Starts a child and waits for its end.
+    fn complete(
+        &self,
+        arguments: &[String],
+        allocator: &Allocator,
+        give_up: &AtomicBool,
+    ) -> Result<Ended, Failure> {
+        let not_started = |error: io::Error| Failure {
+            kind: FailureKind::NotStarted,
+            detail: format!("cannot start {}: {error}", self.program.display()),
+        };
+        let mut child = self.start(arguments, allocator).map_err(not_started)?;
+        // Read from threads: a child that fills one pipe while we wait for the other would wait
+        // for ever.
+        let output = read_all(child.stdout.take());
+        let errors = read_all(child.stderr.take());
+        let waited = wait(&mut child, self.timeout, give_up);
+        if !matches!(waited, Ok(Wait::Ended)) {
+            // It may have ended by itself in the meantime, which is as good.
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(not_started)?;
+        let ended = Ended { status, output: join(output), errors: join(errors) };
+        let failure = |kind, detail| Err(Failure { kind, detail });
+        match waited.map_err(not_started)? {
+            Wait::Ended => Ok(ended),
+            Wait::TimedOut => failure(
+                FailureKind::TimedOut,
+                format!("took more than {} s", self.timeout.as_secs_f64()),
+            ),
+            Wait::GivenUp => failure(FailureKind::Failed, "interrupted".to_owned()),
+        }
+    }
+
+    fn start(&self, arguments: &[String], allocator: &Allocator) -> io::Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: an interrupt from the terminal is for us, who let the run finish.
+        command.process_group(0);
+        if allocator.needs_preload() {
+            command.env(PRELOAD, OsString::from(&allocator.library.path));
+        } else {
+            command.env_remove(PRELOAD);
+        }
+        command.spawn()
+    }
+}
+
+/// Waits until the child has ended or need not be waited for any more.
+fn wait(child: &mut Child, timeout: Duration, give_up: &AtomicBool) -> io::Result<Wait> {
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match &pidfd {
+            Some(pidfd) => sleep_until_readable(pidfd, left.min(LOOK_EVERY))?,
+            None => thread::sleep(left.min(POLL_EVERY)),
+        }
+        if child.try_wait()?.is_some() {
+            return Ok(Wait::Ended);
+        }
+        if give_up.load(Ordering::Relaxed) {
+            return Ok(Wait::GivenUp);
+        }
+        if Instant::now() >= deadline {
+            return Ok(Wait::TimedOut);
+        }
+    }
+}
+
+/// Sleeps without taking processor time from the child until it has ended, or for `time`.
+fn sleep_until_readable(pidfd: &OwnedFd, time: Duration) -> io::Result<()> {
+    let time = Timespec::try_from(time).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&time)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn join(reader: JoinHandle<String>) -> String {
+    reader.join().unwrap_or_default()
+}
+
+/// Makes a result of what a child left behind.
+fn understand(ended: &Ended, allocator: &Allocator) -> Result<PairsRun, Failure> {
+    let last_words = last_lines(&ended.errors);
+    if let Some(signal) = ended.status.signal() {
+        let detail = format!("ended by signal {signal}{last_words}");
+        return Err(Failure { kind: FailureKind::Crashed, detail });
+    }
+    if !ended.status.success() {
+        let code = ended.status.code().unwrap_or_default();
+        let detail = format!("exit status {code}{last_words}");
+        return Err(Failure { kind: FailureKind::Failed, detail });
+    }
+    let run: PairsRun = from_json(&ended.output).map_err(|error| Failure {
+        kind: FailureKind::Unreadable,
+        detail: format!("{error}{last_words}"),
+    })?;
+    verify(&run, allocator, &last_words)?;
+    Ok(run)
+}
+
+fn last_lines(errors: &str) -> String {
+    let lines: Vec<_> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    if last.is_empty() { String::new() } else { format!(": {}", last.join("; ")) }
+}
+
+/// Makes sure that both `malloc` and `free` of the child came from the allocator's library.
+fn verify(run: &PairsRun, allocator: &Allocator, last_words: &str) -> Result<(), Failure> {
+    let wanted = Path::new(&allocator.library.path);
+    let proof = &run.proof;
+    for (call, object) in [("malloc", &proof.malloc_object), ("free", &proof.free_object)] {
+        let real = fs::canonicalize(object).unwrap_or_else(|_| PathBuf::from(object));
+        if real != wanted {
+            let detail = format!("{call} came from {object}{last_words}");
+            return Err(Failure { kind: FailureKind::NotLive, detail });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_model::{Library, Origin};
+
+    use super::*;
+    use crate::plan::tests::params;
+
+    fn system() -> Allocator {
+        Allocator {
+            name: "system".into(),
+            family: Some("system".into()),
+            version: None,
+            origin: Origin::CLibrary,
+            library: Library { path: "/lib/libc.so.6".into(), bytes: 0, sha256: String::new() },
+        }
+    }
+
+    /// Lets a shell run `script` in the place of a measuring child.
+    fn outcome_of(script: &str, timeout: Duration) -> Failure {
+        let runner = Runner { program: "/bin/sh".into(), timeout };
+        let arguments = ["-c".to_owned(), script.to_owned()];
+        runner
+            .complete(&arguments, &system(), &AtomicBool::new(false))
+            .and_then(|ended| understand(&ended, &system()))
+            .expect_err("no script prints a result")
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_child_that_fails_is_reported_with_its_status_and_last_words() {
+        let failure = outcome_of("echo 'malloc(77) returned null' >&2; exit 3", LONG);
+        assert_eq!(failure.kind, FailureKind::Failed);
+        assert_eq!(failure.detail, "exit status 3: malloc(77) returned null");
+    }
+
+    #[test]
+    fn a_child_that_crashes_is_reported_with_the_signal() {
+        let failure = outcome_of("kill -SEGV $$", LONG);
+        assert_eq!(failure.kind, FailureKind::Crashed);
+        assert_eq!(failure.detail, "ended by signal 11");
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_ended() {
+        let failure = outcome_of("exec sleep 1000", Duration::from_millis(50));
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        assert_eq!(failure.detail, "took more than 0.05 s");
+    }
+
+    #[test]
+    fn a_child_that_prints_nonsense_gives_no_number() {
+        assert_eq!(outcome_of("echo hello", LONG).kind, FailureKind::Unreadable);
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_reported_as_not_started() {
+        let runner = Runner { program: "/nowhere/at/all".into(), timeout: LONG };
+        let outcome = runner.run(&params(1, 256), &system(), &AtomicBool::new(false));
+        assert!(matches!(outcome, Outcome::Failed(Failure { kind: FailureKind::NotStarted, .. })));
+    }
+
+    #[test]
+    fn only_the_last_lines_of_a_long_complaint_are_repeated() {
+        assert_eq!(last_lines("a\nb\n\nc\nd\n"), ": b; c; d");
+        assert_eq!(last_lines("\n"), "");
+    }
+}

@@ -1,0 +1,258 @@
+//! Finding the allocators of this machine. It must not know what they are wanted for.
+
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs, io};
+
+use freehold_model::{Allocator, Origin};
+
+use crate::elf::Machine;
+use crate::hash;
+use crate::inspect::{InspectError, Inspection};
+use crate::known::{FREEHOLD, KNOWN, Known, SYSTEM, matches};
+use crate::maps;
+
+/// Directories, some with a `*`, in which libraries are installed; the loader's configuration and
+/// the environment add to them. `{arch}` stands for this machine's architecture.
+const DIRECTORIES: [&str; 13] = [
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/lib/{arch}-linux-gnu",
+    "/usr/lib/{arch}-linux-gnu",
+    "/lib/{arch}-linux-gnu",
+    "/usr/lib64",
+    "/lib64",
+    "/usr/lib",
+    "/lib",
+    "/opt/*/lib",
+    "/usr/lib/llvm-*/lib/clang/*/lib/*",
+    "/usr/lib/clang/*/lib/*",
+    "/usr/lib64/clang/*/lib/*",
+];
+
+/// Why a file is not an allocator that can be run.
+#[derive(Debug)]
+pub enum Unfit {
+    /// It could not be read, or is not ELF.
+    Unreadable(InspectError),
+    /// It was built for another machine.
+    OtherMachine {
+        /// The machine it was built for.
+        found: String,
+        /// This machine.
+        wanted: String,
+    },
+    /// It does not export `malloc`.
+    NoMalloc,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(f),
+            Self::OtherMachine { found, wanted } => {
+                write!(f, "built for {found}, but this machine is {wanted}")
+            }
+            Self::NoMalloc => f.write_str("it exports no malloc, so it is not an allocator"),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// Looks for allocators.
+#[derive(Debug)]
+pub struct Finder {
+    machine: Machine,
+    directories: Vec<PathBuf>,
+}
+
+impl Finder {
+    /// Prepares to look where the loader and compilers keep libraries, and first in `extra`.
+    pub fn new(extra: &[PathBuf]) -> Result<Self, InspectError> {
+        let own = Inspection::of(Path::new("/proc/self/exe"))?;
+        let mut directories = extra.to_vec();
+        directories.extend(search_path("LD_LIBRARY_PATH"));
+        directories.extend(configured());
+        directories.extend(standard());
+        directories.retain(|directory| directory.is_dir());
+        let mut seen = Vec::new();
+        directories.retain(|directory| {
+            let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+            let is_new = !seen.contains(&real);
+            seen.push(real);
+            is_new
+        });
+        Ok(Self { machine: own.machine, directories })
+    }
+
+    /// The C library of this program, whose allocator runs when nothing is preloaded.
+    pub fn system(&self) -> io::Result<Allocator> {
+        let mapped = maps::executable_files(&fs::read_to_string("/proc/self/maps")?);
+        let libc = mapped.iter().filter_map(|path| Inspection::of(path).ok());
+        let libc = libc.into_iter().find(Inspection::is_c_library);
+        let libc = libc.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "this program runs without a C library")
+        })?;
+        Ok(Allocator {
+            name: SYSTEM.to_owned(),
+            family: Some(SYSTEM.to_owned()),
+            version: libc.version,
+            origin: Origin::CLibrary,
+            library: hash::library(&libc.path)?,
+        })
+    }
+
+    /// The library of a known allocator, if one is installed.
+    pub fn installed(&self, known: &Known) -> Option<Allocator> {
+        let candidates = known.files.iter().flat_map(|pattern| {
+            self.directories.iter().flat_map(move |directory| files_like(directory, pattern))
+        });
+        candidates.into_iter().find_map(|path| {
+            let allocator = self.library(&path, Origin::Found).ok()?;
+            (allocator.family.as_deref() == Some(known.name)).then_some(allocator)
+        })
+    }
+
+    /// Every known allocator that is installed, the C library's and Freehold excepted.
+    pub fn all_installed(&self) -> Vec<Allocator> {
+        let others = KNOWN.iter().filter(|known| ![FREEHOLD, SYSTEM].contains(&known.name));
+        others.filter_map(|known| self.installed(known)).collect()
+    }
+
+    /// The allocator in the file at `path`.
+    pub fn library(&self, path: &Path, origin: Origin) -> Result<Allocator, Unfit> {
+        let unreadable = |error| Unfit::Unreadable(InspectError::Read(error));
+        let real = fs::canonicalize(path).map_err(unreadable)?;
+        let found = Inspection::of(&real).map_err(Unfit::Unreadable)?;
+        if found.machine != self.machine {
+            return Err(Unfit::OtherMachine {
+                found: found.machine.to_string(),
+                wanted: self.machine.to_string(),
+            });
+        }
+        if !found.exports_malloc {
+            return Err(Unfit::NoMalloc);
+        }
+        let family = found.family.map(|known| known.name.to_owned());
+        Ok(Allocator {
+            name: match (&family, origin) {
+                (Some(family), Origin::Found | Origin::Embedded) => family.clone(),
+                _ => short_name(path),
+            },
+            family,
+            version: found.version,
+            origin,
+            library: hash::library(&real).map_err(unreadable)?,
+        })
+    }
+}
+
+/// The name of a library without `lib` in front and `.so` behind: what heads its column.
+fn short_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split(".so").next().unwrap_or_default();
+    name.strip_prefix("lib").filter(|rest| !rest.is_empty()).unwrap_or(name).to_owned()
+}
+
+fn search_path(variable: &str) -> Vec<PathBuf> {
+    let value = env::var_os(variable).unwrap_or_default();
+    env::split_paths(&value).filter(|path| path.is_absolute()).collect()
+}
+
+fn standard() -> Vec<PathBuf> {
+    let spelled = DIRECTORIES.iter().map(|dir| dir.replace("{arch}", env::consts::ARCH));
+    spelled.flat_map(|pattern| directories_like(&pattern)).collect()
+}
+
+/// The directories named in the loader's configuration files.
+fn configured() -> Vec<PathBuf> {
+    let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
+    files.extend(files_like(Path::new("/etc/ld.so.conf.d"), "*.conf"));
+    let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+    texts.flat_map(|text| listed_directories(&text)).collect()
+}
+
+/// The directories in the text of one such file. Its `include` lines are covered by reading the
+/// whole of the directory that they conventionally name.
+fn listed_directories(text: &str) -> Vec<PathBuf> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
+}
+
+/// The directories that match a pattern with a `*` in some of its components.
+fn directories_like(pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("/")];
+    for component in pattern.split('/').filter(|component| !component.is_empty()) {
+        found = found
+            .iter()
+            .flat_map(|directory| {
+                if component.contains('*') {
+                    files_like(directory, component)
+                } else {
+                    vec![directory.join(component)]
+                }
+            })
+            .filter(|path| path.is_dir())
+            .collect();
+    }
+    found
+}
+
+/// The entries of a directory whose names match a pattern, the greatest name first: of two
+/// versions of a library, that is most often the newer.
+fn files_like(directory: &Path, pattern: &str) -> Vec<PathBuf> {
+    if !pattern.contains('*') {
+        let path = directory.join(pattern);
+        return if path.exists() { vec![path] } else { Vec::new() };
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.file_name())
+        .filter(|name| matches(pattern, &name.to_string_lossy()))
+        .collect();
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    names.into_iter().map(|name| directory.join(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_headed_by_the_name_without_its_trimmings() {
+        assert_eq!(short_name(Path::new("./target/libmine.so")), "mine");
+        assert_eq!(short_name(Path::new("/x/libjemalloc.so.2")), "jemalloc");
+        assert_eq!(short_name(Path::new("odd.so.1.2")), "odd");
+        assert_eq!(short_name(Path::new("lib.so")), "lib");
+    }
+
+    #[test]
+    fn loader_configuration_lists_directories_among_comments_and_includes() {
+        let text = "# local\ninclude /etc/ld.so.conf.d/*.conf\n/opt/a/lib # ours\n\n/opt/b/lib\n";
+        assert_eq!(listed_directories(text), [Path::new("/opt/a/lib"), Path::new("/opt/b/lib")]);
+    }
+
+    #[test]
+    fn a_pattern_with_stars_finds_directories() {
+        assert_eq!(directories_like("/pro*/self"), [Path::new("/proc/self")]);
+        assert!(directories_like("/no-such-place-*/x").is_empty());
+    }
+
+    #[test]
+    fn the_system_allocator_is_the_c_library_of_this_program() {
+        let finder = Finder::new(&[]).expect("own executable is ELF");
+        let system = finder.system().expect("tests run with a C library");
+        assert_eq!(system.name, SYSTEM);
+        assert!(!system.needs_preload());
+        assert_eq!(system.library.sha256.len(), 64);
+    }
+
+    #[test]
+    fn a_library_without_malloc_is_refused_with_the_reason() {
+        let finder = Finder::new(&[]).expect("own executable is ELF");
+        let error = finder.library(Path::new("/proc/self/exe"), Origin::Given);
+        assert!(matches!(error, Err(Unfit::NoMalloc)), "{error:?}");
+        let text = finder.library(Path::new("/etc/passwd"), Origin::Given);
+        assert!(matches!(text, Err(Unfit::Unreadable(_))), "{text:?}");
+    }
+}

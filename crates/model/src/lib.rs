@@ -1,0 +1,24 @@
+//! What the toolbox records: result types and the schema of their files.
+//!
+//! Everything the command writes with `--json` is one of these types, and everything a measuring
+//! child prints is one of them too. This crate performs no input and no output: it must not know
+//! where a document comes from, how a child is run, or how a table looks.
+#![forbid(unsafe_code)]
+
+mod allocator;
+mod bench;
+mod pairs;
+mod process;
+mod provenance;
+mod schema;
+mod summary;
+
+pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
+pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
+pub use pairs::{
+    Handoff, Length, Memory, PairsParams, PairsRun, Proof, Resident, Sample, Sizes, Usage, Waiting,
+};
+pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
+pub use provenance::{HugePages, Machine, Provenance};
+pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json};
+pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};

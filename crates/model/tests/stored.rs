@@ -1,0 +1,38 @@
+//! Documents as earlier versions wrote them, which every later version must go on reading. The
+//! fixtures are never changed; a new version of the schema adds one.
+
+use freehold_model::{BenchDocument, Outcome, Purpose, from_json, to_json};
+use serde_json::Value;
+
+const VERSION_1: &str = include_str!("fixtures/bench-1.json");
+
+#[test]
+fn a_benchmark_stored_by_version_1_is_read_in_full() {
+    let document: BenchDocument = from_json(VERSION_1).expect("reads");
+    assert!(document.complete);
+    assert_eq!(document.allocators[0].name, "freehold");
+    assert_eq!(document.plan.cases.len(), 3);
+    assert_eq!(document.plan.cases[2].purpose, Purpose::Retention);
+    assert_eq!(document.runs.len(), 12);
+    let Outcome::Measured(run) = &document.runs[0].outcome else {
+        panic!("a run without numbers");
+    };
+    assert!(run.loops_per_second > 0.0);
+}
+
+#[test]
+fn nothing_is_lost_between_reading_and_writing() {
+    let document: BenchDocument = from_json(VERSION_1).expect("reads");
+    let written = to_json(&document).expect("writes");
+    let value = |text| serde_json::from_str::<Value>(text).expect("JSON");
+    assert_eq!(value(&written), value(VERSION_1));
+}
+
+#[test]
+fn a_document_with_fields_of_a_later_writer_is_read_all_the_same() {
+    let mut later: Value = serde_json::from_str(VERSION_1).expect("JSON");
+    later["provenance"]["machine"]["phase_of_the_moon"] = "waxing".into();
+    later["runs"][0]["outcome"]["measured"]["memory"]["added"] = 1.into();
+    let document: BenchDocument = from_json(&later.to_string()).expect("reads");
+    assert_eq!(document.runs.len(), 12);
+}

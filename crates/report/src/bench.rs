@@ -1,0 +1,261 @@
+//! A benchmark in words and tables. It must not know how any of it was measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use freehold_model::{
+    BenchDocument, CellSummary, FailureKind, Length, Outcome, PairsParams, Provenance, Purpose,
+};
+
+use crate::numbers::{mib, seconds};
+use crate::table::{Table, Tone};
+use crate::tables;
+
+/// Digits of a hash that are shown: enough to tell libraries apart at a glance.
+const HASH_DIGITS: usize = 12;
+
+/// The width of a page.
+const WIDTH: usize = 96;
+
+/// How much of a benchmark is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The tables that answer the question.
+    Summary,
+    /// Also every case under every allocator, with spreads and waiting times.
+    Full,
+}
+
+/// One part of the report: a heading, a paragraph, and a table.
+struct Section {
+    heading: String,
+    paragraph: String,
+    table: Option<Table>,
+}
+
+/// The benchmark as text for a terminal.
+pub fn text(document: &BenchDocument, detail: Detail) -> String {
+    let mut text = String::new();
+    for section in sections(document, detail) {
+        let heading = Tone::Strong.paint(&section.heading);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{heading}");
+        for line in section.paragraph.lines() {
+            let _ = writeln!(text, "{}", wrapped(line));
+        }
+        if let Some(table) = section.table {
+            let _ = write!(text, "\n{}", table.text());
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The benchmark as Markdown.
+pub fn markdown(document: &BenchDocument, detail: Detail) -> String {
+    let mut text = String::new();
+    for section in sections(document, detail) {
+        let paragraph = section.paragraph.replace('*', "\\*").replace('\n', "  \n");
+        let _ = writeln!(text, "### {}\n\n{paragraph}\n", section.heading);
+        if let Some(table) = section.table {
+            let _ = writeln!(text, "{}", table.markdown());
+        }
+    }
+    text
+}
+
+/// Breaks a line between words where it would be wider than a page.
+fn wrapped(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut width = 0;
+    for word in line.split(' ') {
+        let needed = word.chars().count();
+        if width > 0 && width + 1 + needed > WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += needed;
+    }
+    text
+}
+
+/// One line for each way in which runs failed, with the cells concerned.
+pub fn failures(document: &BenchDocument) -> Vec<String> {
+    let mut counted: BTreeMap<(usize, usize, String), u32> = BTreeMap::new();
+    for run in &document.runs {
+        if let Outcome::Failed(failure) = &run.outcome {
+            let reason = format!("{}: {}", kind(failure.kind), failure.detail);
+            *counted.entry((run.case, run.allocator, reason)).or_default() += 1;
+        }
+    }
+    let line = |((case, allocator, reason), count): ((usize, usize, String), u32)| {
+        let params = &document.plan.cases[case].params;
+        let name = &document.allocators[allocator].name;
+        format!("{}, {name}: {reason} ({count} of its runs)", short(params))
+    };
+    counted.into_iter().map(line).collect()
+}
+
+fn sections(document: &BenchDocument, detail: Detail) -> Vec<Section> {
+    let mut sections = Vec::new();
+    sections.extend(speed(document));
+    sections.extend(overall(document));
+    let retention = tables::cases(document, Purpose::Retention);
+    sections.extend(retention.map(|(case, cells)| memory(document, case, cells)));
+    if detail == Detail::Full {
+        sections.push(Section {
+            heading: "Every case".to_owned(),
+            paragraph: String::new(),
+            table: Some(tables::details(document)),
+        });
+    }
+    sections.push(origin(document));
+    sections
+}
+
+fn speed(document: &BenchDocument) -> Option<Section> {
+    let (first, _) = tables::cases(document, Purpose::Speed).next()?;
+    let params = &document.plan.cases[first].params;
+    let (best, tied) = (tables::BEST, tables::TIED);
+    let paragraph = format!(
+        "A loop is {} malloc by one thread of a pair and {} free by the other. {}.\n\
+         {} Higher is better; {best} best of the row, {tied} cannot be told from the best.",
+        params.allocations,
+        params.allocations,
+        settings(document, first),
+        rounds(document),
+    );
+    Some(Section {
+        heading: "Loops per second".to_owned(),
+        paragraph,
+        table: Some(tables::speed(document)),
+    })
+}
+
+fn rounds(document: &BenchDocument) -> String {
+    match (document.plan.repeat, document.complete) {
+        (1, true) => "One round.".to_owned(),
+        (1, false) => "Stopped within the only round.".to_owned(),
+        (repeat, true) => format!("Median of {repeat} rounds."),
+        (repeat, false) => format!("Median of as many of {repeat} rounds as were made."),
+    }
+}
+
+fn settings(document: &BenchDocument, case: usize) -> String {
+    let params = &document.plan.cases[case].params;
+    let mut settings = vec![format!("Sizes {}", tables::sizes(document, case))];
+    if params.memset {
+        settings.push("every byte written".to_owned());
+    }
+    settings.push(format!("hand-off {}", params.handoff.as_str()));
+    settings.push(format!("depth {}", params.depth));
+    if let Length::Samples { count, seconds: each, warmup_seconds } = params.length {
+        let measured = f64::from(count) * each;
+        settings.push(format!(
+            "{} measured after {} of warm-up or more",
+            seconds(measured),
+            seconds(warmup_seconds)
+        ));
+    }
+    settings.join(", ")
+}
+
+fn overall(document: &BenchDocument) -> Option<Section> {
+    let table = tables::overall(document);
+    if table.is_empty() {
+        return None;
+    }
+    let reference = &document.allocators[document.summary.reference].name;
+    let level = document.summary.overall.iter().map(|other| other.ratio.level);
+    let interval =
+        if level.fold(0.0, f64::max) > 0.0 { " In brackets: the 95 % interval." } else { "" };
+    Some(Section {
+        heading: format!("Speed relative to {reference}"),
+        paragraph: format!(
+            "The geometric mean over all cases of the ratio within a round.{interval}"
+        ),
+        table: Some(table),
+    })
+}
+
+fn memory(document: &BenchDocument, case: usize, cells: &[CellSummary]) -> Section {
+    let params = &document.plan.cases[case].params;
+    let live = cells.iter().filter_map(|cell| cell.peak_live).map(|spread| spread.median);
+    let live = live.fold(0.0, f64::max);
+    let length = match params.length {
+        Length::Loops { total } => format!("{total} loops"),
+        Length::Samples { count, seconds: each, .. } => seconds(f64::from(count) * each),
+    };
+    let paragraph = format!(
+        "{} pairs, max size {}, {length}, then everything is freed; threads stay alive and idle.\n\
+         At most {} MiB were requested at once. {}. {} Lower is better.",
+        params.pairs,
+        params.max_bytes,
+        mib(live),
+        settings(document, case),
+        rounds(document),
+    );
+    Section {
+        heading: "Resident memory, in MiB".to_owned(),
+        paragraph,
+        table: Some(tables::retention(document, cells)),
+    }
+}
+
+fn origin(document: &BenchDocument) -> Section {
+    let provenance = &document.provenance;
+    let mut paragraph = machine(provenance);
+    for allocator in &document.allocators {
+        let digits = allocator.library.sha256.get(..HASH_DIGITS).unwrap_or_default();
+        let _ = write!(
+            paragraph,
+            "\n{} {}, sha256 {digits}, {}",
+            allocator.name,
+            allocator.version.as_deref().unwrap_or("of unknown version"),
+            allocator.library.path
+        );
+    }
+    for skipped in &document.plan.skipped {
+        let params = &document.plan.cases[skipped.case].params;
+        let _ = write!(paragraph, "\nLeft out: {}: {}", short(params), skipped.reason);
+    }
+    Section { heading: "Where these numbers come from".to_owned(), paragraph, table: None }
+}
+
+fn machine(provenance: &Provenance) -> String {
+    let machine = &provenance.machine;
+    let cpu = machine.cpu.as_deref().unwrap_or("unknown processor");
+    let huge = machine.huge_pages.enabled.as_deref().unwrap_or("unknown");
+    format!(
+        "{}, freehold {}, seed {}\n{} {}, {cpu}, {} of {} processors, {} MiB, \
+         transparent huge pages: {huge}",
+        provenance.started,
+        provenance.tool_version,
+        provenance.seed,
+        machine.kernel,
+        machine.architecture,
+        machine.cpus_usable,
+        machine.cpus_online,
+        mib(machine.memory_total_bytes as f64),
+    )
+}
+
+fn short(params: &PairsParams) -> String {
+    let pairs = if params.pairs == 1 { "pair" } else { "pairs" };
+    format!("{} {pairs}, max size {}", params.pairs, params.max_bytes)
+}
+
+fn kind(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::NotStarted => "not started",
+        FailureKind::NotLive => "the allocator was not live",
+        FailureKind::Crashed => "crashed",
+        FailureKind::Failed => "failed",
+        FailureKind::TimedOut => "timed out",
+        FailureKind::Unreadable => "printed no result",
+    }
+}

@@ -1,0 +1,16 @@
+//! Results as text for a terminal and as Markdown. Pure functions of the model: they read nothing,
+//! write nothing, and must not know where a result goes.
+//!
+//! Text may be painted with ANSI codes; whoever prints it strips them where they are not wanted.
+#![forbid(unsafe_code)]
+
+mod allocators;
+mod bench;
+mod numbers;
+mod process;
+mod table;
+mod tables;
+
+pub use allocators::allocators;
+pub use bench::{Detail, failures, markdown, text};
+pub use process::{process, verdict};

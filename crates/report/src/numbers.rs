@@ -1,0 +1,95 @@
+//! Numbers as people read them. It must not know which numbers they are.
+
+use freehold_model::Interval;
+
+const MIB: f64 = 1_048_576.0;
+
+/// A rate with three digits or more: large ones whole and grouped, small ones with decimals.
+pub(crate) fn rate(value: f64) -> String {
+    if value >= 99.95 {
+        grouped(value.round() as u64)
+    } else if value >= 9.995 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// Digits in groups of three.
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in MiB, with a decimal where it matters.
+pub(crate) fn mib(bytes: f64) -> String {
+    let value = bytes / MIB;
+    if value >= 99.95 { grouped(value.round() as u64) } else { format!("{value:.1}") }
+}
+
+/// A part as a whole percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A ratio with what is known of its accuracy.
+pub(crate) fn ratio(interval: &Interval) -> String {
+    let Interval { estimate, low, high, level } = interval;
+    if *level > 0.0 {
+        format!("{estimate:.2}x ({low:.2} to {high:.2})")
+    } else {
+        format!("{estimate:.2}x")
+    }
+}
+
+/// Seconds without needless zeros.
+pub(crate) fn seconds(value: f64) -> String {
+    format!("{value} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_keep_three_digits_at_least() {
+        assert_eq!(rate(1_234_567.8), "1,234,568");
+        assert_eq!(rate(123.4), "123");
+        assert_eq!(rate(99.96), "100");
+        assert_eq!(rate(12.34), "12.3");
+        assert_eq!(rate(1.234), "1.23");
+        assert_eq!(rate(0.0), "0.00");
+    }
+
+    #[test]
+    fn digits_are_grouped_from_the_right() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn memory_and_shares() {
+        assert_eq!(mib(1_048_576.0), "1.0");
+        assert_eq!(mib(1_048_576.0 * 1048.2), "1,048");
+        assert_eq!(percent(0.126), "13 %");
+        assert_eq!(seconds(0.35), "0.35 s");
+        assert_eq!(seconds(1.0), "1 s");
+    }
+
+    #[test]
+    fn a_ratio_shows_its_interval_only_when_there_is_one() {
+        let mut interval = Interval { estimate: 1.5, low: 1.25, high: 2.0, level: 0.95 };
+        assert_eq!(ratio(&interval), "1.50x (1.25 to 2.00)");
+        interval.level = 0.0;
+        assert_eq!(ratio(&interval), "1.50x");
+    }
+}

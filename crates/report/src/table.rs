@@ -1,0 +1,172 @@
+//! Tables of cells, as aligned text and as Markdown. It must not know what the cells mean.
+
+use std::fmt::Write as _;
+
+/// Spaces between two columns.
+const GAP: &str = "  ";
+
+/// How a cell is shown on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As it is.
+    Plain,
+    /// Standing out.
+    Strong,
+    /// Standing back.
+    Faint,
+}
+
+impl Tone {
+    /// Wraps `text` in the codes of this tone.
+    pub(crate) fn paint(self, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Strong => format!("\x1b[1m{text}\x1b[0m"),
+            Self::Faint => format!("\x1b[2m{text}\x1b[0m"),
+        }
+    }
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// Which side of its column a cell keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl IntoIterator<Item = (String, Align)>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, row: Vec<Cell>) {
+        debug_assert_eq!(row.len(), self.columns.len());
+        self.rows.push(row);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Aligned text with painted cells, each line ended by a newline.
+    pub(crate) fn text(&self) -> String {
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|column| {
+                let cells = self.rows.iter().map(|row| row[column].width());
+                cells.chain([self.columns[column].0.chars().count()]).max().unwrap_or_default()
+            })
+            .collect();
+        let head: Vec<Cell> =
+            self.columns.iter().map(|(name, _)| Cell::toned(name, Tone::Strong)).collect();
+        let mut text = String::new();
+        for row in [&head].into_iter().chain(&self.rows) {
+            let mut line = String::new();
+            for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
+                let padding = " ".repeat(width - cell.width());
+                let painted = cell.tone.paint(&cell.text);
+                line.push_str(GAP);
+                match align {
+                    Align::Left => line.extend([painted, padding]),
+                    Align::Right => line.extend([padding, painted]),
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// A table of GitHub-flavoured Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "|{}", self.joined(|(name, _)| format!(" {} |", escaped(name))));
+        let _ = writeln!(
+            text,
+            "|{}",
+            self.joined(|(_, align)| match align {
+                Align::Left => " --- |".to_owned(),
+                Align::Right => " ---: |".to_owned(),
+            })
+        );
+        for row in &self.rows {
+            text.push('|');
+            for cell in row {
+                let inner = escaped(&cell.text);
+                let _ = match cell.tone {
+                    Tone::Strong => write!(text, " **{inner}** |"),
+                    Tone::Plain | Tone::Faint => write!(text, " {inner} |"),
+                };
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn joined(&self, each: impl Fn(&(String, Align)) -> String) -> String {
+        self.columns.iter().map(each).collect()
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('*', "\\*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table =
+            Table::new([("name".to_owned(), Align::Left), ("MiB".to_owned(), Align::Right)]);
+        table.push(vec![Cell::plain("a"), Cell::toned("1,024 *", Tone::Strong)]);
+        table.push(vec![Cell::plain("longer"), Cell::plain("3")]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_paint_takes_no_width() {
+        let text = table().text();
+        assert_eq!(
+            text,
+            "  \x1b[1mname\x1b[0m        \x1b[1mMiB\x1b[0m\n  a       \
+             \x1b[1m1,024 *\x1b[0m\n  longer        3\n"
+        );
+    }
+
+    #[test]
+    fn markdown_marks_strong_cells_and_escapes_what_it_would_interpret() {
+        assert_eq!(
+            table().markdown(),
+            "| name | MiB |\n| --- | ---: |\n| a | **1,024 \\*** |\n| longer | 3 |\n"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! What the kernel says about an address: the line of `/proc/self/maps` that contains it.
+
+use core::fmt;
+use freehold_sys::process::File;
+
+/// A mapping of the process.
+pub(crate) struct Mapping {
+    /// Its line, without the newline, as far as there was room for it.
+    line: [u8; 256],
+    used: usize,
+}
+
+impl Mapping {
+    /// The mapping that contains `address`, if there is one and `/proc` can be read.
+    pub(crate) fn containing(address: usize) -> Option<Self> {
+        let file = File::open(c"/proc/self/maps")?;
+        let mut buffer = [0_u8; 1024];
+        let mut found = Self { line: [0; 256], used: 0 };
+        loop {
+            let read = file.read(&mut buffer);
+            if read == 0 {
+                return None;
+            }
+            for &byte in &buffer[..read] {
+                if byte != b'\n' {
+                    if found.used < found.line.len() {
+                        found.line[found.used] = byte;
+                        found.used += 1;
+                    }
+                } else if found.contains(address) {
+                    return Some(found);
+                } else {
+                    found.used = 0;
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> &str {
+        core::str::from_utf8(&self.line[..self.used]).unwrap_or("")
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        let range = self.text().split(' ').next().and_then(|range| range.split_once('-'));
+        let bounds = range.map(|(from, to)| (number(from), number(to)));
+        matches!(bounds, Some((Some(from), Some(to))) if (from..to).contains(&address))
+    }
+
+    /// The file or the kernel's name for it; empty for anonymous memory.
+    pub(crate) fn name(&self) -> &str {
+        self.text().split_ascii_whitespace().nth(5).unwrap_or("")
+    }
+}
+
+fn number(hexadecimal: &str) -> Option<usize> {
+    usize::from_str_radix(hexadecimal, 16).ok()
+}
+
+impl fmt::Display for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            "" => f.write_str("anonymous memory"),
+            "[heap]" => f.write_str("the heap of the C library's own malloc"),
+            "[stack]" => f.write_str("the stack of the first thread"),
+            name => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_found_by_any_address_in_them() {
+        let local = 1;
+        let stack = core::ptr::from_ref(&local).addr();
+        assert!(Mapping::containing(stack).is_some());
+        let code = mappings_are_found_by_any_address_in_them as fn() as usize;
+        assert!(Mapping::containing(code).unwrap().name().contains("freehold_rt"));
+        assert!(Mapping::containing(1).is_none());
+    }
+}

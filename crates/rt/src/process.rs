@@ -1,0 +1,68 @@
+//! The arena of the process: made on the first allocation, there until the end.
+
+use core::ptr;
+use freehold_heap::arena::Arena;
+use freehold_sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use freehold_sys::{Linux, futex, process};
+
+static ARENA: AtomicPtr<Arena<Linux>> = AtomicPtr::new(ptr::null_mut());
+
+/// The start of the arena's region; 0 before there is one. Relaxed: before a thread has seen the
+/// arena, the limit of its map is 0, and nothing is below that, whatever the region.
+pub(crate) static REGION: AtomicUsize = AtomicUsize::new(0);
+
+/// 0 before, 1 after the arena has been made; in between the number of the thread that makes it.
+static STATE: AtomicU32 = AtomicU32::new(UNMADE);
+const UNMADE: u32 = 0;
+const MADE: u32 = 1;
+
+/// The start of the arena's region.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn region() -> usize {
+    REGION.load(Ordering::Relaxed)
+}
+
+/// The arena, if it has been made.
+#[inline]
+pub(crate) fn existing_arena() -> Option<&'static Arena<Linux>> {
+    // Acquire pairs with the Release in `make`.
+    // SAFETY: never unmade.
+    unsafe { ARENA.load(Ordering::Acquire).as_ref() }
+}
+
+/// The arena, made now if need be. `None` when there is no address space for one, or when a signal
+/// handler asks while its own thread is making it.
+#[inline]
+pub(crate) fn arena() -> Option<&'static Arena<Linux>> {
+    existing_arena().or_else(make)
+}
+
+#[cold]
+fn make() -> Option<&'static Arena<Linux>> {
+    // Thread numbers are never 0, and 1 is the first process's, whose first allocation is made
+    // before it has others: they cannot be taken for a state.
+    let me = process::thread_id().max(MADE + 1);
+    loop {
+        // Acquire pairs with the Release below, for who finds the arena made.
+        match STATE.compare_exchange(UNMADE, me, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(MADE) => return existing_arena(),
+            Err(maker) if maker == me => return None,
+            Err(maker) => futex::wait(&STATE, maker),
+        }
+    }
+    crate::exit::prepare();
+    crate::fork::prepare();
+    let made = Arena::create(Linux::new());
+    if let Some(arena) = made {
+        // SAFETY: just made; never unmade.
+        REGION.store(unsafe { arena.as_ref() }.region(), Ordering::Relaxed);
+        // Release pairs with the Acquire in `existing_arena`.
+        ARENA.store(arena.as_ptr(), Ordering::Release);
+    }
+    // Release pairs with the Acquire above.
+    STATE.store(if made.is_some() { MADE } else { UNMADE }, Ordering::Release);
+    futex::wake_all(&STATE);
+    existing_arena()
+}

@@ -1,0 +1,297 @@
+//! Everything but the fast path: one function for each thing a program can ask for.
+//!
+//! A thread inside one of these is *busy*. If a signal handler finds its own thread busy it must
+//! not enter again: what it allocates comes from the emergency store, and what it frees is
+//! deferred.
+
+use crate::tls::{self, Local};
+use crate::{emergency, exit, foreign, process, report};
+use core::ptr;
+use freehold_heap::arena::Arena;
+use freehold_heap::blocks::Prefer;
+use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::invalid::Invalid;
+use freehold_heap::layout::{UNIT, at};
+use freehold_heap::usage::Usage;
+use freehold_sys::{Linux, System};
+
+/// From this size on, clearing memory that was used before costs more than returning it to the
+/// system, which gives it back zeroed.
+const PURGE_RATHER_THAN_CLEAR: usize = 4 << 20;
+
+/// Runs `f` with the thread's storage and the arena, marked busy. `None` if the thread is busy
+/// already, or there is no arena.
+fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R> {
+    // SAFETY: the thread's own storage. The busy mark keeps signal handlers from making a second
+    // reference while this one is in use; the fast path, which they may take, uses none.
+    let local = unsafe { &mut *tls::local() };
+    if local.cache.is_busy() {
+        return None;
+    }
+    local.cache.set_busy(true);
+    let result = process::arena().map(|arena| {
+        exit::arrange(local);
+        f(local, arena)
+    });
+    local.cache.set_busy(false);
+    if !local.deferred.is_null() {
+        free_deferred(local);
+    }
+    result
+}
+
+/// Frees what a signal handler freed while the thread was busy.
+#[cold]
+fn free_deferred(local: &mut Local) {
+    let mut object = core::mem::replace(&mut local.deferred, ptr::null_mut());
+    while !object.is_null() {
+        // SAFETY: `defer` linked these through their first words, and nobody uses them.
+        unsafe {
+            let next = at::<*mut u8>(object.addr()).read();
+            deallocate(object);
+            object = next;
+        }
+    }
+}
+
+/// Remembers an object to be freed when the thread is no longer busy.
+fn defer(object: *mut u8) {
+    // SAFETY: the thread's own storage, and an object of at least a word that its user gave up.
+    unsafe {
+        let local = tls::local();
+        at::<*mut u8>(object.addr()).write((*local).deferred);
+        (*local).deferred = object;
+    }
+}
+
+/// Enters to allocate, or takes from the emergency store if that is impossible. `f` gives the
+/// address, or `None` when there is no memory.
+fn enter_or_emergency(
+    size: usize,
+    align: usize,
+    f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> Option<usize>,
+) -> *mut u8 {
+    let address = match enter(f) {
+        Some(taken) => taken,
+        None => emergency::map(size, align),
+    };
+    address.map_or(ptr::null_mut(), at)
+}
+
+/// Gives out an object of a small class whose bin is empty.
+fn refill(class: Class) -> *mut u8 {
+    enter_or_emergency(class.size(), UNIT, |local, arena| {
+        let object = local.cache.refill(arena, class);
+        (!object.is_null()).then(|| object.addr())
+    })
+}
+
+/// Gives out `size` bytes when the fast path had none.
+#[cold]
+#[inline(never)]
+pub fn allocate(size: usize) -> *mut u8 {
+    if size <= SMALL_MAX {
+        return refill(Class::of_small(size));
+    }
+    if size > MEDIUM_MAX {
+        return allocate_run(size);
+    }
+    let class = Class::of_medium(size);
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    if !cache.is_busy() {
+        cache.set_busy(true);
+        let given = cache.pop_medium(class);
+        cache.set_busy(false);
+        if let Some(given) = given {
+            return at(given.address);
+        }
+    }
+    allocate_aligned(size, UNIT)
+}
+
+fn allocate_run(size: usize) -> *mut u8 {
+    if size > isize::MAX as usize {
+        return ptr::null_mut();
+    }
+    enter_or_emergency(size, UNIT, |local, arena| {
+        local.cache.take_run(arena, size, UNIT, Prefer::Dirty).map(|given| given.address)
+    })
+}
+
+/// Gives out `size` bytes at a multiple of `align`, a power of two; null when there is no memory.
+pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
+    if size > isize::MAX as usize {
+        return ptr::null_mut();
+    }
+    enter_or_emergency(size, align, |local, arena| {
+        local.cache.take(arena, size, align, Prefer::Dirty).map(|given| given.address)
+    })
+}
+
+/// Gives out `size` bytes that are zero; null when there is no memory. Clears only what is not
+/// known to be zero.
+pub fn allocate_zeroed(size: usize) -> *mut u8 {
+    if size > isize::MAX as usize {
+        return ptr::null_mut();
+    }
+    enter_or_emergency(size, UNIT, |local, arena| {
+        let given = local.cache.take(arena, size, UNIT, Prefer::Clean)?;
+        if !given.zero {
+            clear(arena, given.address, size);
+        }
+        Some(given.address)
+    })
+}
+
+/// Makes memory zero that was just given out.
+fn clear(arena: &Arena<Linux>, address: usize, size: usize) {
+    let (whole, page) = (size >= PURGE_RATHER_THAN_CLEAR, 64 * 1024);
+    let middle = size / page * page;
+    let purged = whole
+        && address.is_multiple_of(page)
+        // SAFETY: pages that lie inside an object that the caller has just been given.
+        && unsafe { arena.system().purge(address, middle) };
+    let done = if purged { middle } else { 0 };
+    // SAFETY: the rest of the same object.
+    unsafe { ptr::write_bytes(at::<u8>(address + done), 0, size - done) };
+}
+
+/// Takes an object back that the fast path did not keep. Null is ignored.
+///
+/// # Safety
+/// Nobody uses the object any longer.
+#[cold]
+#[inline(never)]
+pub unsafe fn deallocate(object: *mut u8) {
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
+        cache.set_busy(true);
+        // SAFETY: the caller gives the object up.
+        let posted = unsafe { cache.post(arena, object.addr()) };
+        cache.set_busy(false);
+        if posted {
+            return;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_rarely(object) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_rarely(object: *mut u8) {
+    if object.is_null() {
+        return;
+    }
+    // SAFETY: the caller gives the object up.
+    let entered = enter(|local, arena| unsafe { local.cache.free_slow(arena, object.addr()) });
+    match entered {
+        Some(Ok(())) => {}
+        Some(Err(invalid)) => deallocate_other(object, invalid),
+        None if emergency::unmap(object.addr()) => {}
+        None => defer(object),
+    }
+}
+
+/// Takes back what the arena does not know.
+fn deallocate_other(object: *mut u8, invalid: Invalid) {
+    let known = matches!(invalid, Invalid::Foreign { .. })
+        && (emergency::unmap(object.addr()) || foreign::free(object));
+    if !known {
+        report::invalid("free", invalid);
+    }
+}
+
+/// The bytes that can be used at `object`: 0 for null.
+///
+/// # Safety
+/// The object is in use by the caller.
+pub unsafe fn usable_size(object: *mut u8) -> usize {
+    if object.is_null() { 0 } else { usable_or_report("malloc_usable_size", object) }
+}
+
+/// The bytes that can be used at `object`; if it is none, that is reported, in the name of
+/// `function`, and ends the process.
+fn usable_or_report(function: &str, object: *mut u8) -> usize {
+    let address = object.addr();
+    // Looks only, so that even a busy thread may do it, unless the answer needs a lock.
+    let known = match process::arena().map(|arena| arena.usable_size(address)) {
+        Some(Ok(size)) => Some(size),
+        Some(Err(Invalid::Foreign { .. })) | None => {
+            emergency::usable(address).or_else(|| foreign::usable_size(object))
+        }
+        Some(Err(invalid)) => report::invalid(function, invalid),
+    };
+    known.unwrap_or_else(|| report::invalid(function, Invalid::Foreign { address }))
+}
+
+/// Changes the size of an object, which may move; null when there is no memory, and the object is
+/// as before then. A null object is as good as none.
+///
+/// # Safety
+/// The object is in use by the caller alone.
+pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
+    if object.is_null() {
+        return crate::allocate(size);
+    }
+    if size > isize::MAX as usize {
+        return ptr::null_mut();
+    }
+    // SAFETY: the caller's promise.
+    let entered = enter(|local, arena| unsafe { local.cache.resize(arena, object.addr(), size) });
+    match entered {
+        Some(Ok(new)) => new.map_or(ptr::null_mut(), at),
+        Some(Err(Invalid::Foreign { .. })) | None => {
+            // SAFETY: the caller's promise.
+            unsafe { move_to_new(object, size) }
+        }
+        Some(Err(invalid)) => report::invalid("realloc", invalid),
+    }
+}
+
+/// Copies an object that is not the arena's, or that a busy thread cannot resize, to a new one.
+unsafe fn move_to_new(object: *mut u8, size: usize) -> *mut u8 {
+    let old = usable_or_report("realloc", object);
+    let new = crate::allocate(size);
+    if !new.is_null() {
+        // SAFETY: both are objects of at least so many bytes, and different ones.
+        unsafe {
+            ptr::copy_nonoverlapping(object, new, old.min(size));
+            crate::deallocate(object);
+        }
+    }
+    new
+}
+
+/// Bytes in a page of this system.
+pub fn page_size() -> usize {
+    match process::arena() {
+        Some(arena) => arena.system().page_size(),
+        None => Linux::new().page_size(),
+    }
+}
+
+/// Whether `object` points into memory of Freehold's.
+pub fn owns(object: *const u8) -> bool {
+    process::existing_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
+}
+
+/// Gives everything that is free back to the system, as far as this thread can reach it: its own
+/// cache, the heaps that threads share, and all free granules. Returns the bytes given back.
+pub fn trim() -> usize {
+    let trimmed = enter(|local, arena| {
+        if let Err(invalid) = local.cache.trim(arena) {
+            report::invalid("malloc_trim", invalid);
+        }
+        arena.let_go_of_shared();
+        arena.purge_all()
+    });
+    trimmed.unwrap_or(0)
+}
+
+/// What the memory is used for at this moment.
+pub fn usage() -> Usage {
+    enter(|_, arena| arena.usage()).unwrap_or_default()
+}

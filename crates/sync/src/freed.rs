@@ -1,0 +1,120 @@
+//! Which objects of a slab were freed from elsewhere: one bit each, out of line.
+//!
+//! A free sets bits first and then counts them in the slab's word; whoever holds the slab collects
+//! bits, and drains the count. So the holder may collect a bit before its free is counted, never
+//! the other way round: its balance of counts drained less bits collected may be below zero for a
+//! while. A slab is complete when the *count* says so: then every free is over, and nobody touches
+//! the slab any more. The objects themselves are touched by nobody, so their cache lines stay where
+//! they are.
+//!
+//! Setting bits that are set already is a double free, and is noticed.
+//!
+//! Invariant: a slab that does not exist has no bits set.
+
+use crate::atomic::{AtomicU64, Ordering};
+use crate::word::{Count, Pushed, SlabWord};
+
+/// The orderings in force, in one place so that the model can show what happens with others.
+pub(crate) struct Orders {
+    /// Of setting bits.
+    pub(crate) set: Ordering,
+    /// Of collecting bits.
+    pub(crate) collect: Ordering,
+}
+
+/// Release: what the freeing thread did in and to an object comes before whatever is done with it
+/// after it was collected. Acquire pairs with that.
+pub(crate) const CORRECT: Orders = Orders { set: Ordering::Release, collect: Ordering::Acquire };
+
+/// Frees the `count` objects whose bits are in `masks`, given with the number of their word. `bits`
+/// gives the word of bits of a number. [`Pushed::Refused`] if one of them is free already.
+pub fn free<'a>(
+    word: &SlabWord<Count>,
+    bits: impl Fn(usize) -> &'a AtomicU64,
+    masks: impl Iterator<Item = (usize, u64)>,
+    count: i32,
+    capacity: i32,
+    wake: i32,
+) -> Pushed {
+    if !set_bits(&CORRECT, bits, masks) {
+        return Pushed::Refused;
+    }
+    // The word's own ordering makes the bits visible to whoever claims the slab.
+    word.push(capacity, wake, |before| Some(Count(before.0 + count)))
+}
+
+/// Sets bits. Returns whether none of them was set already.
+pub(crate) fn set_bits<'a>(
+    orders: &Orders,
+    bits: impl Fn(usize) -> &'a AtomicU64,
+    masks: impl Iterator<Item = (usize, u64)>,
+) -> bool {
+    let mut masks = masks.filter(|(_, mask)| *mask != 0);
+    masks.all(|(n, mask)| bits(n).fetch_or(mask, orders.set) & mask == 0)
+}
+
+/// Sets the bits of objects that the slab's holder itself takes back, and counts for itself. Returns
+/// whether none of them was set already.
+pub fn set(bits: &AtomicU64, mask: u64) -> bool {
+    bits.fetch_or(mask, CORRECT.set) & mask == 0
+}
+
+/// Collects up to `most` bits of one word, the lowest, and calls `each` with the number of each.
+/// Only for the slab's holder; `each` must not touch the objects yet. Returns the bits collected.
+#[inline]
+pub fn collect(bits: &AtomicU64, most: usize, each: impl FnMut(usize)) -> u64 {
+    collect_by(&CORRECT, bits, most, each)
+}
+
+/// [`collect`] with an ordering that the model may break.
+#[inline]
+pub(crate) fn collect_by(
+    orders: &Orders,
+    bits: &AtomicU64,
+    most: usize,
+    mut each: impl FnMut(usize),
+) -> u64 {
+    // Relaxed: others only set bits, so what is seen here is still there below.
+    let all = bits.load(Ordering::Relaxed);
+    let (mut rest, mut left) = (all, most);
+    while rest != 0 && left > 0 {
+        each(rest.trailing_zeros() as usize);
+        rest &= rest - 1;
+        left -= 1;
+    }
+    let chosen = all & !rest;
+    if chosen != 0 {
+        bits.fetch_and(!chosen, orders.collect);
+    }
+    chosen
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::word::State;
+
+    #[test]
+    fn freed_objects_are_counted_and_collected_once() {
+        let (word, bits) = (SlabWord::new(), [AtomicU64::new(0), AtomicU64::new(0)]);
+        word.create(State::Attached);
+        let masks = [(0, 0b101), (1, 0b10)];
+        assert_eq!(free(&word, |n| &bits[n], masks.into_iter(), 3, 100, 50), Pushed::Recorded);
+        assert_eq!(word.drain(), Count(3));
+        let collect = |n: usize, most| collect(&bits[n], most, |_| {});
+        assert_eq!((collect(0, 1), collect(1, 9)), (0b001, 0b10));
+        assert_eq!((collect(0, 1), collect(0, 1)), (0b100, 0));
+    }
+
+    #[test]
+    fn a_second_free_of_an_object_is_refused() {
+        let (word, bits) = (SlabWord::new(), [AtomicU64::new(0)]);
+        word.create(State::Attached);
+        let once = |mask: u64| {
+            let count = mask.count_ones() as i32;
+            free(&word, |n| &bits[n], [(0, mask)].into_iter(), count, 100, 50)
+        };
+        assert_eq!(once(0b110), Pushed::Recorded);
+        assert_eq!(once(0b010), Pushed::Refused);
+    }
+}

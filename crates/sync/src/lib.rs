@@ -1,0 +1,21 @@
+//! What threads share.
+//!
+//! Each file holds one protocol: what it promises, its states, the reason for every memory
+//! ordering. All of them name atomics through [`atomic`] alone, so that building with
+//! `--cfg loom` puts the model checker's in their place; `model` then explores the interleavings.
+//!
+//! Knows nothing of allocation: no addresses, no classes, no policy.
+
+#![no_std]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+pub mod atomic;
+pub mod freed;
+pub mod granules;
+pub mod lock;
+#[cfg(all(test, loom))]
+mod model;
+pub mod stack;
+pub mod word;

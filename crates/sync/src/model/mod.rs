@@ -1,0 +1,290 @@
+//! The protocols under the model checker: every interleaving, and every value that a weak ordering
+//! lets a thread read.
+//!
+//! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
+//! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
+//! does a broken invariant. The scenarios S1 to S11 and the invariants I1 to I10 are those of
+//! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
+
+mod broken;
+mod scenarios;
+
+use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::freed::{self, Orders};
+use crate::granules::FreeGranules;
+use crate::lock::Lock;
+use crate::word::{self, Count, Pushed, Rules, SlabWord, State};
+use loom::sync::Arc;
+use loom::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::vec::Vec;
+
+/// Memory that the protocols protect. Any two accesses that nothing orders end the run.
+struct Checked<T>(loom::cell::UnsafeCell<T>);
+
+impl<T> Checked<T> {
+    fn new(value: T) -> Self {
+        Self(loom::cell::UnsafeCell::new(value))
+    }
+
+    fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the checker ends the run before an unordered access could happen.
+        self.0.with(|value| f(unsafe { &*value }))
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: as in `read`.
+        self.0.with_mut(|value| f(unsafe { &mut *value }))
+    }
+}
+
+const CAPACITY: usize = 2;
+
+/// What a slab's holder knows: which objects are free in its hands, and by how much the frees it
+/// has drained exceed the bits it has collected.
+#[derive(Default)]
+struct Local {
+    free: Vec<usize>,
+    balance: i32,
+}
+
+/// What a model may break.
+#[derive(Clone, Copy)]
+struct Laws {
+    word: &'static Rules,
+    bits: &'static Orders,
+}
+
+const LAWS: Laws = Laws { word: &word::CORRECT, bits: &freed::CORRECT };
+
+/// A slab of [`CAPACITY`] objects in a granule of its own, and a pool that has room for it.
+struct Slab {
+    word: SlabWord<Count>,
+    bits: AtomicU64,
+    wake: i32,
+    laws: Laws,
+    local: Checked<Local>,
+    /// The objects' memory.
+    contents: [Checked<u32>; CAPACITY],
+    granule: FreeGranules,
+    pool: Lock,
+    listed: Checked<bool>,
+    released: AtomicU32,
+}
+
+impl Slab {
+    /// A slab in `state`, all of whose objects are in the program's hands but those in `free`.
+    fn new(state: State, free: &[usize], wake: i32, laws: Laws) -> Arc<Self> {
+        let slab = Self {
+            word: SlabWord::new(),
+            bits: AtomicU64::new(0),
+            wake,
+            laws,
+            local: Checked::new(Local { free: free.to_vec(), balance: 0 }),
+            contents: std::array::from_fn(|_| Checked::new(0)),
+            granule: FreeGranules::new(0),
+            pool: Lock::new(),
+            listed: Checked::new(state == State::Pooled),
+            released: AtomicU32::new(0),
+        };
+        slab.word.create(State::Attached);
+        let count = Count(free.len() as i32);
+        match state {
+            State::Pooled => {
+                assert!(slab.word.detach(State::Claimed, count));
+                assert!(slab.word.pool(CAPACITY as i32));
+            }
+            State::Detached => assert!(slab.word.detach(State::Detached, count)),
+            _ => {}
+        }
+        Arc::new(slab)
+    }
+
+    /// The program uses an object and frees it; the freeing thread does what the push asks for.
+    fn free(&self, object: usize, may_adopt: bool) {
+        self.contents[object].write(|c| *c += 1);
+        let once = freed::set_bits(self.laws.bits, |_| &self.bits, [(0, 1 << object)].into_iter());
+        assert!(once, "a valid free was taken for a second one");
+        let pushed = self.word.push_by(self.laws.word, CAPACITY as i32, self.wake, |before| {
+            Some(Count(before.0 + 1))
+        });
+        match pushed {
+            Pushed::Recorded => {}
+            Pushed::Woken if may_adopt => self.adopt(),
+            Pushed::Woken => self.put_in_pool(),
+            Pushed::Completed => self.release(),
+            Pushed::CompletedInPool => {
+                self.pool.hold(|| self.listed.write(|l| *l = false));
+                self.release();
+            }
+            Pushed::Refused => panic!("a valid free was refused"),
+        }
+    }
+
+    /// The holder takes over the count, and collects what bits there are. I5: no object is free
+    /// twice. I6: the next user of an object comes after the last one.
+    fn drain(&self) {
+        let drained = self.word.drain();
+        self.take_over(drained);
+    }
+
+    fn take_over(&self, drained: Count) {
+        let bits = freed::collect_by(self.laws.bits, &self.bits, CAPACITY, |_| {});
+        self.local.write(|local| {
+            local.balance += drained.0 - bits.count_ones() as i32;
+            for object in (0..CAPACITY).filter(|o| bits >> o & 1 != 0) {
+                assert!(!local.free.contains(&object), "object {object} is free twice");
+                self.contents[object].write(|c| *c = 0);
+                local.free.push(object);
+            }
+        });
+    }
+
+    /// What the holder has to tell the word when it lets go of the slab.
+    fn free_count(&self) -> Count {
+        self.local.read(|local| Count(local.free.len() as i32 + local.balance))
+    }
+
+    /// The holder gives an object out, if it has it and has nothing else.
+    fn take_out(&self, object: usize) -> bool {
+        self.local.write(|local| {
+            let only = local.free == [object];
+            if only {
+                local.free.clear();
+            }
+            only
+        })
+    }
+
+    fn adopt(&self) {
+        let before = self.free_count();
+        let all = self.word.adopt();
+        self.take_over(Count(all.0 - before.0));
+    }
+
+    fn put_in_pool(&self) {
+        self.pool.acquire();
+        self.listed.write(|l| *l = true);
+        let pooled = self.word.pool(CAPACITY as i32);
+        if !pooled {
+            self.listed.write(|l| *l = false);
+        }
+        self.pool.release();
+        if !pooled {
+            self.release();
+        }
+    }
+
+    /// A heap looks for a slab in the pool. Returns whether it got this one.
+    fn take_from_pool(&self) -> bool {
+        if !self.pool.try_acquire() {
+            return false;
+        }
+        let got = self.listed.read(|l| *l) && self.word.claim_pooled();
+        if got {
+            self.listed.write(|l| *l = false);
+        }
+        self.pool.release();
+        if got {
+            self.adopt();
+        }
+        got
+    }
+
+    /// I1, I7: whoever releases is alone with the slab; scribbling over everything proves it.
+    fn release(&self) {
+        self.local.write(|local| *local = Local::default());
+        assert!(!self.listed.read(|l| *l), "released while in the pool's list");
+        for contents in &self.contents {
+            contents.write(|c| *c = u32::MAX);
+        }
+        // A free that was still under way would set a bit again after this.
+        self.bits.store(0, Ordering::Relaxed);
+        self.word.retire();
+        self.released.fetch_add(1, Ordering::Relaxed);
+        self.granule.release(1);
+    }
+
+    /// I3, I9 at the end: nothing is lost, and nothing waits for a wake-up that will not come.
+    /// `held` objects are still in the program's hands.
+    fn check(&self, held: i32) {
+        let released = self.released.load(Ordering::Relaxed);
+        let (state, counted) = self.word.latest_for_model();
+        let bits = self.bits.fetch_or(0, Ordering::AcqRel).count_ones() as i32;
+        if state == State::Free {
+            assert_eq!((released, held), (1, 0), "released too often or too early");
+            assert_eq!((self.granule.look(), bits), (1, 0), "I8: a free slab is really free");
+            return;
+        }
+        assert_eq!(released, 0);
+        let capacity = CAPACITY as i32;
+        let (known, in_hand) = self.local.read(|l| (l.free.len() as i32 + l.balance, l.free.len()));
+        match state {
+            State::Attached => assert_eq!(known + counted.0 + held, capacity, "objects are lost"),
+            _ => assert_eq!(counted.0 + held, capacity, "objects are lost"),
+        }
+        assert_eq!(in_hand as i32 + bits + held, capacity, "I3: a free object is nowhere");
+        assert!(state != State::Claimed, "claimed by nobody");
+        if state == State::Detached {
+            assert!(counted.0 < self.wake, "I9: a wake-up was lost");
+        }
+        let listed = self.listed.read(|l| *l);
+        assert_eq!(listed, state == State::Pooled, "I9: in the pool's list if and only if pooled");
+    }
+}
+
+/// Never reached by a slab of two: no wake-up.
+const NEVER: i32 = CAPACITY as i32 + 1;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Runs a model that must fail, for the reason given and no other, without filling the log.
+fn must_be_rejected(because: &str, model: impl Fn() + Sync + Send + 'static) {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(std::boxed::Box::new(|_| {}));
+    let verdict = catch_unwind(AssertUnwindSafe(|| explore(model)));
+    std::panic::set_hook(hook);
+    let payload = verdict.expect_err("the model did not notice what is broken");
+    let reason = payload
+        .downcast_ref::<std::string::String>()
+        .map(std::string::String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(reason.contains(because), "rejected for another reason: {reason}");
+}
+
+const RACE: &str = "Causality violation";
+
+/// A granule changes hands and class while a thread that knew the old class looks at its map.
+fn released_and_reused(release: Ordering) {
+    let map = Arc::new(AtomicU8::new(1));
+    let granule = Arc::new(AtomicU64::new(0));
+    let mailbox = Arc::new(AtomicBool::new(false));
+    // Frees the last object of the old class: clears the owner's map entry, releases the granule.
+    let releaser = {
+        let (map, granule) = (map.clone(), granule.clone());
+        thread::spawn(move || {
+            map.store(0, Ordering::Relaxed);
+            granule.fetch_or(1, release);
+        })
+    };
+    // Claims the granule for another class and gives an object to the old owner.
+    let claimer = {
+        let (granule, mailbox) = (granule.clone(), mailbox.clone());
+        thread::spawn(move || {
+            if granule.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                mailbox.store(true, Ordering::Release);
+            }
+        })
+    };
+    // The old owner frees what it was given: its map must not say the old class.
+    if mailbox.load(Ordering::Acquire) {
+        assert_eq!(map.load(Ordering::Relaxed), 0, "an object of one class in the bin of another");
+    }
+    releaser.join().unwrap();
+    claimer.join().unwrap();
+}

@@ -1,0 +1,38 @@
+//! Waiting for a word to change, and waking who waits. Source: `futex(2)`.
+
+use crate::syscall::{self, number};
+use core::sync::atomic::AtomicU32;
+
+const WAIT_PRIVATE: usize = 128;
+const WAKE_PRIVATE: usize = 129;
+
+/// Sleeps while `word` holds `expected`. May return early for no reason: the caller looks again.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the word is a valid aligned u32 for the length of the borrow, and there is no timeout
+    // structure. Errors (the value differs, a signal came) all mean "look again".
+    unsafe {
+        syscall::call(
+            number::FUTEX,
+            [word.as_ptr() as usize, WAIT_PRIVATE, expected as usize, 0, 0, 0],
+        );
+    }
+}
+
+/// Wakes at most one thread that waits for `word`.
+pub fn wake_one(word: &AtomicU32) {
+    // SAFETY: waking reads nothing but the address.
+    unsafe {
+        syscall::call(number::FUTEX, [word.as_ptr() as usize, WAKE_PRIVATE, 1, 0, 0, 0]);
+    }
+}
+
+/// Wakes all threads that wait for `word`.
+pub fn wake_all(word: &AtomicU32) {
+    // SAFETY: waking reads nothing but the address.
+    unsafe {
+        syscall::call(
+            number::FUTEX,
+            [word.as_ptr() as usize, WAKE_PRIVATE, i32::MAX as usize, 0, 0, 0],
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! The operating system, as Freehold sees it.
+//!
+//! Owns every system call of the allocator. Nothing here allocates, touches `errno`, or reads libc
+//! state that is not ready before the first constructor runs, so any of it may be called from the
+//! first `malloc` of a process.
+//!
+//! [`System`] is the contract; [`Linux`] is the mechanism; `fake` (feature `fake`) is a double that
+//! counts, and fails the call it is told to.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+pub mod futex;
+mod linux;
+pub mod process;
+pub mod stderr;
+pub mod syscall;
+mod system;
+
+pub use linux::Linux;
+pub use system::System;

@@ -1,0 +1,258 @@
+//! [`System`] by Linux system calls. Sources: `mmap(2)`, `mremap(2)`, `madvise(2)`, `prlimit(2)`,
+//! `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`.
+
+use crate::System;
+use crate::process::File;
+use crate::syscall::{self, failed, number};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+const PROT_NONE: usize = 0;
+const PROT_READ_WRITE: usize = 3;
+const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x02 | 0x20 | 0x4000;
+const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
+const MADV_DONTNEED: usize = 4;
+const MADV_NOHUGEPAGE: usize = 15;
+const MREMAP_MAYMOVE: usize = 1;
+const MREMAP_FIXED: usize = 2;
+const MREMAP_DONTUNMAP: usize = 4;
+const RLIMIT_AS: usize = 9;
+const CLOCK_MONOTONIC_COARSE: usize = 6;
+const AT_PAGESZ: u64 = 6;
+const LARGEST_PAGE: usize = 64 * 1024;
+
+/// The running kernel.
+pub struct Linux {
+    page_size: AtomicUsize,
+}
+
+impl Linux {
+    /// The kernel; its page size is asked for when it is first needed.
+    pub const fn new() -> Self {
+        Self { page_size: AtomicUsize::new(0) }
+    }
+
+    fn anonymous(bytes: usize, protection: usize, flags: usize) -> Option<usize> {
+        // SAFETY: a new private mapping at a place of the kernel's choice disturbs nothing.
+        let at =
+            unsafe { syscall::call(number::MMAP, [0, bytes, protection, flags, usize::MAX, 0]) };
+        (!failed(at)).then_some(at as usize)
+    }
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The page size from the auxiliary vector, read from `/proc` so that no libc state is needed;
+/// where `/proc` is missing, found by asking for the smallest unit that `mprotect` accepts.
+fn find_page_size() -> usize {
+    let mut vector = [0_u64; 64];
+    if let Some(file) = File::open(c"/proc/self/auxv") {
+        // SAFETY: a u64 array may be viewed and written as bytes; the view ends with this block.
+        let bytes = unsafe {
+            core::slice::from_raw_parts_mut(vector.as_mut_ptr().cast::<u8>(), size_of_val(&vector))
+        };
+        let words = file.read(bytes) / 8;
+        for pair in vector[..words].chunks_exact(2) {
+            if pair[0] == AT_PAGESZ {
+                return pair[1] as usize;
+            }
+        }
+    }
+    let Some(probe) = Linux::anonymous(2 * LARGEST_PAGE, PROT_NONE, MAP_PRIVATE_ANONYMOUS) else {
+        return LARGEST_PAGE;
+    };
+    let mut size = 4096;
+    while size < LARGEST_PAGE {
+        // SAFETY: changes the protection of a mapping that only this function knows.
+        let result =
+            unsafe { syscall::call(number::MPROTECT, [probe + size, size, PROT_NONE, 0, 0, 0]) };
+        if !failed(result) {
+            break;
+        }
+        size *= 2;
+    }
+    // SAFETY: the mapping made above, whole.
+    unsafe { syscall::call(number::MUNMAP, [probe, 2 * LARGEST_PAGE, 0, 0, 0, 0]) };
+    size
+}
+
+/// The bytes of address space in use, from `/proc/self/statm` (its first field, in pages).
+fn address_space_used(page_size: usize) -> usize {
+    let mut text = [0_u8; 64];
+    let Some(file) = File::open(c"/proc/self/statm") else {
+        return 0;
+    };
+    let n = file.read(&mut text);
+    let digits = text[..n].iter().take_while(|c| c.is_ascii_digit());
+    digits.fold(0_usize, |sum, c| sum * 10 + usize::from(c - b'0')) * page_size
+}
+
+impl System for Linux {
+    fn page_size(&self) -> usize {
+        // Relaxed: the value is the same whoever computes it, and it stands for nothing else.
+        let known = self.page_size.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let found = find_page_size();
+        self.page_size.store(found, Ordering::Relaxed);
+        found
+    }
+
+    fn reserve(&self, bytes: usize, align: usize) -> Option<usize> {
+        let slack = if align <= self.page_size() { 0 } else { align };
+        let total = bytes.checked_add(slack)?;
+        let at = Self::anonymous(total, PROT_NONE, MAP_PRIVATE_ANONYMOUS_NORESERVE)?;
+        let start = at.next_multiple_of(align);
+        let (before, after) = (start - at, at + total - (start + bytes));
+        // SAFETY: the slack before and after the aligned part is ours and nobody knows of it.
+        unsafe {
+            if before > 0 {
+                self.unmap(at, before);
+            }
+            if after > 0 {
+                self.unmap(start + bytes, after);
+            }
+        }
+        Some(start)
+    }
+
+    unsafe fn unmap(&self, at: usize, bytes: usize) {
+        // SAFETY: the caller owns the range and gives it up.
+        unsafe { syscall::call(number::MUNMAP, [at, bytes, 0, 0, 0, 0]) };
+    }
+
+    unsafe fn commit(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller owns the range; more rights harm nobody.
+        let result =
+            unsafe { syscall::call(number::MPROTECT, [at, bytes, PROT_READ_WRITE, 0, 0, 0]) };
+        !failed(result)
+    }
+
+    unsafe fn purge(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller owns the range and does not mind losing its contents.
+        let result = unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_DONTNEED, 0, 0, 0]) };
+        !failed(result)
+    }
+
+    unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {
+        // SAFETY: an advice on the caller's own range. Kernels without huge pages refuse it, which
+        // is as good.
+        unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_NOHUGEPAGE, 0, 0, 0]) };
+    }
+
+    fn map(&self, bytes: usize) -> Option<usize> {
+        Self::anonymous(bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS)
+    }
+
+    unsafe fn remap(&self, at: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
+        // SAFETY: the caller owns the whole mapping and knows that it may move.
+        let result = unsafe {
+            syscall::call(number::MREMAP, [at, old_bytes, new_bytes, MREMAP_MAYMOVE, 0, 0])
+        };
+        (!failed(result)).then_some(result as usize)
+    }
+
+    unsafe fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool {
+        let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+        // SAFETY: both ranges are the caller's; the call replaces the target's pages by the
+        // source's, and leaves the source mapped and empty (Linux 5.7; older kernels refuse).
+        let result = unsafe { syscall::call(number::MREMAP, [from, bytes, bytes, flags, to, 0]) };
+        !failed(result)
+    }
+
+    fn address_space_left(&self) -> usize {
+        let mut limit = [0_u64; 2];
+        // SAFETY: process 0 is this one; the kernel fills two u64.
+        let result = unsafe {
+            syscall::call(number::PRLIMIT64, [0, RLIMIT_AS, 0, limit.as_mut_ptr() as usize, 0, 0])
+        };
+        if failed(result) || limit[0] == u64::MAX {
+            return usize::MAX;
+        }
+        (limit[0] as usize).saturating_sub(address_space_used(self.page_size()))
+    }
+
+    fn processors(&self) -> usize {
+        let mut mask = [0_u64; 128];
+        // SAFETY: the kernel fills at most the 1024 bytes it is told of.
+        let bytes = unsafe {
+            syscall::call(
+                number::SCHED_GETAFFINITY,
+                [0, size_of_val(&mask), mask.as_mut_ptr() as usize, 0, 0, 0],
+            )
+        };
+        if failed(bytes) {
+            return 1;
+        }
+        mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+    }
+
+    fn milliseconds(&self) -> u64 {
+        let mut time = [0_u64; 2];
+        // SAFETY: the kernel fills a timespec, two 64-bit words on both architectures.
+        unsafe {
+            syscall::call(
+                number::CLOCK_GETTIME,
+                [CLOCK_MONOTONIC_COARSE, time.as_mut_ptr() as usize, 0, 0, 0, 0],
+            );
+        }
+        time[0] * 1000 + time[1] / 1_000_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_size_is_what_the_c_library_says() {
+        let text = std::process::Command::new("getconf").arg("PAGESIZE").output().unwrap().stdout;
+        let expected: usize = std::str::from_utf8(&text).unwrap().trim().parse().unwrap();
+        assert_eq!(Linux::new().page_size(), expected);
+    }
+
+    #[test]
+    fn reservations_are_aligned_and_can_be_committed_and_purged() {
+        let system = Linux::new();
+        let bytes = 4 << 20;
+        let at = system.reserve(bytes, 2 << 20).unwrap();
+        assert_eq!(at % (2 << 20), 0);
+        let cell = at as *mut u64;
+        // SAFETY: the range is this test's own, committed before it is touched.
+        unsafe {
+            assert!(system.commit(at, bytes));
+            cell.write(7);
+            assert!(system.purge(at, bytes));
+            assert_eq!(cell.read(), 0);
+            system.unmap(at, bytes);
+        }
+    }
+
+    #[test]
+    fn moved_pages_keep_their_contents_and_leave_zeroes_behind() {
+        let system = Linux::new();
+        let bytes = 4 << 20;
+        let at = system.reserve(2 * bytes, 2 << 20).unwrap();
+        // SAFETY: both halves are this test's own.
+        unsafe {
+            assert!(system.commit(at, 2 * bytes));
+            (at as *mut u64).write(7);
+            if !system.move_pages(at, at + bytes, bytes) {
+                std::eprintln!("skipped: this kernel has no MREMAP_DONTUNMAP");
+                return;
+            }
+            assert_eq!(((at + bytes) as *const u64).read(), 7);
+            assert_eq!((at as *const u64).read(), 0);
+        }
+    }
+
+    #[test]
+    fn processors_agree_with_the_standard_library() {
+        let expected = std::thread::available_parallelism().unwrap().get();
+        assert!(Linux::new().processors() >= expected);
+    }
+}

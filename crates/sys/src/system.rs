@@ -1,0 +1,71 @@
+//! The contract between the allocator and the operating system.
+//!
+//! Addresses and lengths are in bytes and multiples of [`System::page_size`], unless a method says
+//! otherwise. No method blocks for longer than the kernel needs to change a mapping.
+
+/// What the allocator needs from the operating system.
+///
+/// The heap is generic over this trait so that tests can count the calls and make any of them fail.
+pub trait System: Sync {
+    /// The size of a page in bytes: a power of two from 4 KiB to 64 KiB, the same for the whole
+    /// run.
+    fn page_size(&self) -> usize;
+
+    /// Reserves `bytes` of address space aligned to `align` (a power of two), without any right to
+    /// touch it. Costs no memory and is not counted against overcommit limits.
+    fn reserve(&self, bytes: usize, align: usize) -> Option<usize>;
+
+    /// Gives back address space obtained from [`System::reserve`] or [`System::map`].
+    ///
+    /// # Safety
+    /// The range belongs to the caller and nothing refers to it any longer.
+    unsafe fn unmap(&self, at: usize, bytes: usize);
+
+    /// Makes reserved space readable and writable; its bytes are zero. Returns whether it
+    /// succeeded.
+    ///
+    /// # Safety
+    /// The range lies inside a reservation of the caller's.
+    unsafe fn commit(&self, at: usize, bytes: usize) -> bool;
+
+    /// Returns the memory behind a committed range to the system at once. Afterwards the bytes are
+    /// zero and the range can be used again without a further call. Returns whether it succeeded:
+    /// locked memory, for instance, cannot be purged, and keeps its contents.
+    ///
+    /// # Safety
+    /// The range is committed and nobody reads or writes it during the call.
+    unsafe fn purge(&self, at: usize, bytes: usize) -> bool;
+
+    /// Asks that a range never be backed by huge pages.
+    ///
+    /// # Safety
+    /// The range lies inside a reservation or mapping of the caller's.
+    unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize);
+
+    /// Maps `bytes` of zeroed, readable and writable memory outside any reservation.
+    fn map(&self, bytes: usize) -> Option<usize>;
+
+    /// Resizes a mapping made by [`System::map`], moving it if it has to. The contents up to the
+    /// smaller size are kept; bytes beyond the old size are zero. On failure the old one stands.
+    ///
+    /// # Safety
+    /// The range is a whole mapping made by [`System::map`], in use by nobody but the caller.
+    unsafe fn remap(&self, at: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
+
+    /// Moves the pages of one committed range to another without copying them: the target then has
+    /// the contents, and the source is committed and zero. Returns `false`, with nothing changed,
+    /// where the kernel cannot do it.
+    ///
+    /// # Safety
+    /// Both ranges are committed, do not overlap, and are in use by nobody but the caller.
+    unsafe fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool;
+
+    /// Bytes of address space the process may still map (`usize::MAX` when there is no limit).
+    fn address_space_left(&self) -> usize;
+
+    /// The number of processors this process may run on, at least 1.
+    fn processors(&self) -> usize;
+
+    /// A monotonic clock in milliseconds, with the coarse precision that costs least.
+    fn milliseconds(&self) -> u64;
+}

@@ -1,0 +1,23 @@
+//! The harnesses that allocators are measured with.
+//!
+//! A harness calls the C `malloc` and `free` of the process it runs in and knows no allocator:
+//! which one answers is decided by whoever started the process, and `identity` reports what the
+//! dynamic loader made of it. Memory that a harness needs for itself comes straight from the
+//! kernel, so that what is measured is the measured calls and nothing else.
+//!
+//! This crate depends on none of the others; it must not know how its numbers are stored,
+//! compared or shown.
+
+mod blocks;
+mod clock;
+mod gate;
+mod handoff;
+pub mod identity;
+mod mapping;
+pub mod pairs;
+mod progress;
+pub mod resident;
+mod rng;
+pub mod usage;
+
+pub use handoff::Handoff;

@@ -1,0 +1,217 @@
+//! The threads of `pairs` and what they share. It must not know when a run ends or what is
+//! reported of it: it looks at the stop flag and keeps its counters current.
+
+use std::ffi::c_void;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, Scope};
+
+use super::{Config, Sizes};
+use crate::blocks;
+use crate::clock::nanoseconds;
+use crate::gate::{Gate, Signal};
+use crate::handoff::{Baton, CLOSED, EMPTY, FULL};
+use crate::mapping::{Mapping, Zeroed};
+use crate::progress::{Count, Progress};
+use crate::rng::Rng;
+
+/// Calls between two publications of a thread's progress, and between two looks at the stop flag.
+const PUBLISH_EVERY: usize = 64;
+
+/// Pointers in two cache lines: block arrays start at multiples of this, so that no two threads
+/// write to one line.
+const LINE: usize = 16;
+
+/// A slot: the word that hands it over, and what is handed over with it. The blocks themselves are
+/// kept apart, so that waiting for the word does not disturb the partner who writes them.
+#[repr(align(128))]
+struct Slot {
+    baton: Baton,
+    count: AtomicU32,
+    bytes: AtomicU64,
+}
+
+// SAFETY: atomic integers and padding, all of which may be zero; a zero baton is EMPTY.
+unsafe impl Zeroed for Slot {}
+
+/// Everything that the threads of a run share.
+pub(super) struct Field<'a> {
+    pub(super) config: &'a Config,
+    slots: Mapping<Slot>,
+    blocks: Mapping<AtomicPtr<c_void>>,
+    pub(super) allocating: Mapping<Progress>,
+    pub(super) freeing: Mapping<Progress>,
+    pub(super) start: Gate,
+    pub(super) end: Gate,
+    /// Relaxed: it carries no data, and being seen a little later only makes a run a little longer.
+    pub(super) stop: AtomicBool,
+    /// The size that `malloc` returned null for; zero as long as it never did.
+    pub(super) exhausted: AtomicU64,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn new(config: &'a Config) -> io::Result<Self> {
+        let pairs = config.pairs as usize;
+        let slots = pairs * config.depth as usize;
+        Ok(Self {
+            config,
+            slots: Mapping::zeroed(slots)?,
+            blocks: Mapping::zeroed(slots * Self::stride(config))?,
+            allocating: Mapping::zeroed(pairs)?,
+            freeing: Mapping::zeroed(pairs)?,
+            start: Gate::default(),
+            end: Gate::default(),
+            stop: AtomicBool::new(false),
+            exhausted: AtomicU64::new(0),
+        })
+    }
+
+    fn stride(config: &Config) -> usize {
+        (config.allocations as usize).next_multiple_of(LINE)
+    }
+
+    pub(super) fn threads(&self) -> u32 {
+        2 * self.config.pairs
+    }
+
+    /// What the harness mapped for itself.
+    pub(super) fn mapped_bytes(&self) -> u64 {
+        let arrays = self.slots.bytes() + self.blocks.bytes();
+        (arrays + self.allocating.bytes() + self.freeing.bytes()) as u64
+    }
+
+    /// The slots of a pair, without end, each with its array of blocks.
+    fn turns(&self, pair: u32) -> impl Iterator<Item = (&Slot, &[AtomicPtr<c_void>])> {
+        let depth = self.config.depth as usize;
+        let stride = Self::stride(self.config);
+        let first = pair as usize * depth;
+        (first..first + depth).cycle().map(move |slot| {
+            let blocks = &self.blocks[slot * stride..][..self.config.allocations as usize];
+            (&self.slots[slot], blocks)
+        })
+    }
+
+    /// Starts the allocating threads first and then the freeing ones, so that thread numbers tell
+    /// them apart in any tool that lists threads.
+    pub(super) fn start_threads<'s>(&'s self, scope: &'s Scope<'s, '_>) -> io::Result<()> {
+        let pairs = self.config.pairs;
+        for number in 0..self.threads() {
+            let pair = number % pairs;
+            let allocates = number < pairs;
+            let role = if allocates { "alloc" } else { "free" };
+            let builder = thread::Builder::new().name(format!("{role}-{pair}"));
+            let started = builder.spawn_scoped(scope, move || {
+                if self.start.pass() == Signal::Leave {
+                    return;
+                }
+                if allocates {
+                    self.allocate(pair);
+                } else {
+                    self.free(pair);
+                }
+                self.end.pass();
+            });
+            if let Err(error) = started {
+                self.start.open(Signal::Leave);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The life of an allocating thread.
+    fn allocate(&self, pair: u32) {
+        let handoff = self.config.handoff;
+        let progress = &self.allocating[pair as usize];
+        let mut rng = Rng::for_thread(self.config.seed, pair);
+        let mut done = Count::default();
+        for (slot, blocks) in self.turns(pair) {
+            let (_, waited) = slot.baton.wait_while(FULL, handoff);
+            done.waited_ns += nanoseconds(waited);
+            progress.publish_wait(done.waited_ns);
+            if self.stop.load(Ordering::Relaxed) {
+                slot.baton.set(CLOSED, handoff);
+                return;
+            }
+            let before = done;
+            self.fill(blocks, &mut rng, &mut done, progress);
+            slot.count.store((done.calls - before.calls) as u32, Ordering::Relaxed);
+            slot.bytes.store(done.bytes - before.bytes, Ordering::Relaxed);
+            slot.baton.set(FULL, handoff);
+        }
+    }
+
+    /// Allocates a batch, or the part of one that was done when the run was stopped.
+    fn fill(
+        &self,
+        blocks: &[AtomicPtr<c_void>],
+        rng: &mut Rng,
+        done: &mut Count,
+        progress: &Progress,
+    ) {
+        let Config { min, max, sizes, memset, .. } = *self.config;
+        let (base, span) = match sizes {
+            Sizes::Random => (min, max),
+            Sizes::Fixed => (max, 0),
+        };
+        for chunk in blocks.chunks(PUBLISH_EVERY) {
+            for place in chunk {
+                let size = base as usize + rng.below(span) as usize;
+                let Some(block) = blocks::allocate(size) else {
+                    self.exhausted.store(size as u64, Ordering::Relaxed);
+                    self.stop.store(true, Ordering::Relaxed);
+                    return;
+                };
+                if memset {
+                    // SAFETY: the block was allocated with this size just now.
+                    unsafe { blocks::fill(block, size) };
+                }
+                place.store(block.as_ptr(), Ordering::Relaxed);
+                done.calls += 1;
+                done.bytes += size as u64;
+            }
+            progress.publish(done.calls, done.bytes);
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    /// The life of a freeing thread.
+    fn free(&self, pair: u32) {
+        let handoff = self.config.handoff;
+        let progress = &self.freeing[pair as usize];
+        let mut done = Count::default();
+        for (slot, blocks) in self.turns(pair) {
+            let (state, waited) = slot.baton.wait_while(EMPTY, handoff);
+            done.waited_ns += nanoseconds(waited);
+            progress.publish_wait(done.waited_ns);
+            if state == CLOSED {
+                return;
+            }
+            let count = slot.count.load(Ordering::Relaxed) as usize;
+            let bytes = slot.bytes.load(Ordering::Relaxed);
+            drain(&blocks[..count], bytes, &mut done, progress);
+            slot.baton.set(EMPTY, handoff);
+        }
+    }
+}
+
+/// Frees a batch of `bytes` in all. Live bytes fall in proportion while it goes on: single sizes
+/// are not kept.
+fn drain(blocks: &[AtomicPtr<c_void>], bytes: u64, done: &mut Count, progress: &Progress) {
+    let before = *done;
+    for chunk in blocks.chunks(PUBLISH_EVERY) {
+        for place in chunk {
+            // SAFETY: the partner stored the block before handing the slot over, nobody else has
+            // freed it, and the slot is not read again before it has been filled anew.
+            unsafe { blocks::release(place.load(Ordering::Relaxed)) };
+            done.calls += 1;
+        }
+        let share = (done.calls - before.calls) as f64 / blocks.len() as f64;
+        done.bytes = before.bytes + (bytes as f64 * share) as u64;
+        progress.publish(done.calls, done.bytes);
+    }
+    done.bytes = before.bytes + bytes;
+    progress.publish(done.calls, done.bytes);
+}

@@ -1,0 +1,175 @@
+/* H14: the end of memory. malloc returns null with ENOMEM, nothing aborts, and what was freed can be
+ * had again. Meant to be run under a limit on address space or on data (ulimit -v, ulimit -d). */
+#include "check.h"
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+static struct rlimit limit_of(int resource)
+{
+	struct rlimit limit;
+	CHECK(getrlimit(resource, &limit) == 0);
+	return limit;
+}
+
+/* The limit under which this program was started. */
+static size_t limit(void)
+{
+	rlim_t space = limit_of(RLIMIT_AS).rlim_cur, data = limit_of(RLIMIT_DATA).rlim_cur;
+	CHECK(space != RLIM_INFINITY || data != RLIM_INFINITY);
+	return space < data ? space : data;
+}
+
+struct block {
+	struct block *next;
+};
+
+/* Allocates blocks until there is no memory; returns how many that were. */
+static size_t fill(size_t size, struct block **blocks)
+{
+	size_t count = 0;
+	errno = 0;
+	for (;;) {
+		struct block *block = count % 2 ? malloc(size) : calloc(1, size);
+		if (!block)
+			break;
+		CHECK(errno == 0);
+		block->next = *blocks;
+		*blocks = block;
+		count++;
+	}
+	CHECK(errno == ENOMEM);
+	/* It stays so, and nothing else comes of asking again. */
+	for (int i = 0; i < 1000; i++) {
+		CHECK(!malloc(size) && errno == ENOMEM);
+		CHECK(!calloc(2, size / 2) && errno == ENOMEM);
+	}
+	void *result = &result;
+	CHECK(posix_memalign(&result, 64, limit()) == ENOMEM && result == &result);
+	/* What one has is kept when it cannot be resized. */
+	struct block *first = *blocks, *next = first->next;
+	CHECK(!realloc(first, limit()) && errno == ENOMEM && first->next == next);
+	return count;
+}
+
+static void empty(struct block **blocks)
+{
+	while (*blocks) {
+		struct block *block = *blocks;
+		*blocks = block->next;
+		free(block);
+	}
+}
+
+static void fill_and_recover(size_t size)
+{
+	struct block *blocks = NULL;
+	size_t first = fill(size, &blocks);
+	printf("%zu bytes: %zu of %zu\n", size, first * size, limit());
+	/* Most of what the limit allows can be used. */
+	CHECK(first * size > limit() / 4);
+	for (int round = 0; round < 3; round++) {
+		empty(&blocks);
+		size_t again = fill(size, &blocks);
+		CHECK(again >= first - first / 10);
+	}
+	empty(&blocks);
+}
+
+static void mebibytes(void)
+{
+	fill_and_recover(1 << 20);
+}
+
+static void medium(void)
+{
+	fill_and_recover(10000);
+}
+
+static void small(void)
+{
+	fill_and_recover(100);
+}
+
+/* After one size has taken everything, another can have it. */
+static void one_size_after_another(void)
+{
+	static const size_t SIZES[] = {100, 1 << 20, 5000, 200, 300000, 30000};
+	for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
+		struct block *blocks = NULL;
+		size_t bytes = fill(SIZES[i], &blocks) * SIZES[i];
+		printf("%zu bytes: %zu\n", SIZES[i], bytes);
+		CHECK(bytes > limit() / 5);
+		empty(&blocks);
+	}
+}
+
+/* The most basic promise, where hardly anything fits: no abort, and ENOMEM. */
+static void hardly_anything(void)
+{
+	struct block *blocks = NULL;
+	size_t count = 0;
+	for (size_t size = 16; size < (size_t)64 << 20; size *= 2) {
+		struct block *block = malloc(size);
+		if (!block) {
+			CHECK(errno == ENOMEM);
+			continue;
+		}
+		count++;
+		block->next = blocks;
+		blocks = block;
+	}
+	empty(&blocks);
+	CHECK(!malloc((size_t)64 << 20) && errno == ENOMEM);
+	printf("blocks: %zu\n", count);
+}
+
+static void *fill_in_thread(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 20; i++) {
+		struct block *blocks = NULL;
+		for (size_t size = 100; size < 200000; size += size / 4) {
+			struct block *block;
+			for (int n = 0; n < 200 && (block = malloc(size)); n++) {
+				memset(block, 1, size);
+				block->next = blocks;
+				blocks = block;
+			}
+		}
+		empty(&blocks);
+	}
+	return NULL;
+}
+
+/* Threads that take from each other what there is. */
+static void threads(void)
+{
+	pthread_t all[8];
+	pthread_attr_t attributes;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 256 * 1024);
+	for (int i = 0; i < 8; i++)
+		CHECK(pthread_create(&all[i], &attributes, fill_in_thread, NULL) == 0);
+	for (int i = 0; i < 8; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+	struct block *blocks = NULL;
+	CHECK(fill(5000, &blocks) * 5000 > limit() / 5);
+	empty(&blocks);
+}
+
+static const struct test_case CASES[] = {
+	{"mebibytes", mebibytes},
+	{"medium", medium},
+	{"small", small},
+	{"one_size_after_another", one_size_after_another},
+	{"hardly_anything", hardly_anything},
+	{"threads", threads},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "hardly_anything") != 0)
+		require_freehold();
+	return RUN_CASE(CASES, argc, argv);
+}

@@ -1,0 +1,203 @@
+/* H20: signal handlers that allocate, although they must not: a program that did so without harm
+ * before must not hang or crash.
+ *
+ * Usage: signals CASE [SECONDS]. */
+#include "check.h"
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+enum { THREADS = 8, MICROSECONDS = 100 };
+
+static int seconds = 1;
+static volatile int stop;
+static volatile long handled;
+
+/* Allocates and frees in all sizes, and checks that it has its blocks for itself. */
+static void *work(void *number)
+{
+	uint64_t random = 1 + (uintptr_t)number;
+	unsigned char tag = 1 + (uintptr_t)number;
+	struct {
+		char *start;
+		size_t size;
+	} blocks[64] = {0}, *block;
+	long steps = 0;
+	while (!stop) {
+		block = &blocks[next_random(&random) % 64];
+		CHECK(holds_only(block->start, tag, block->size));
+		free(block->start);
+		block->size = random_size(&random, next_random(&random) % 50 ? 12 : 18);
+		block->start = malloc(block->size);
+		CHECK(block->start);
+		memset(block->start, tag, block->size);
+		steps++;
+	}
+	for (int i = 0; i < 64; i++)
+		free(blocks[i].start);
+	return (void *)steps;
+}
+
+static void allocate_in_handler(int signal)
+{
+	static const size_t SIZES[] = {24, 100, 700, 3000, 20000, 70000};
+	(void)signal;
+	int error = errno;
+	size_t size = SIZES[handled % 6];
+	char *block = malloc(size);
+	CHECK(block);
+	memset(block, 0xee, size);
+	block = realloc(block, size + size / 2);
+	CHECK(block && holds_only(block, 0xee, size));
+	free(block);
+	handled++;
+	errno = error;
+}
+
+static void handle(int signal, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	CHECK(sigaction(signal, &action, NULL) == 0);
+}
+
+/* Sends the signal to the process, which lets any of its threads handle it, but for this one. */
+static timer_t start_timer(int signal)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, signal);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
+	struct itimerspec time = {{0, MICROSECONDS * 1000}, {0, MICROSECONDS * 1000}};
+	timer_t timer;
+	CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	CHECK(timer_settime(timer, 0, &time, NULL) == 0);
+	return timer;
+}
+
+static void timer_signals(void)
+{
+	pthread_t threads[THREADS];
+	handle(SIGUSR1, allocate_in_handler);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+	timer_t timer = start_timer(SIGUSR1);
+	uint64_t end = nanoseconds() + (uint64_t)seconds * 1000000000;
+	struct timespec pause = {0, 1000000};
+	while (nanoseconds() < end)
+		nanosleep(&pause, NULL);
+	timer_delete(timer);
+	stop = 1;
+	for (int i = 0; i < THREADS; i++) {
+		void *steps;
+		CHECK(pthread_join(threads[i], &steps) == 0 && steps);
+	}
+	printf("handled: %ld\n", handled);
+	CHECK(handled > 0);
+}
+
+/* What a handler frees while the allocator is busy must be freed in the end. */
+static char *_Atomic handed_over;
+
+static void free_in_handler(int signal)
+{
+	(void)signal;
+	int error = errno;
+	free(__atomic_exchange_n(&handed_over, NULL, __ATOMIC_ACQ_REL));
+	handled++;
+	errno = error;
+}
+
+static void frees_in_handlers(void)
+{
+	handle(SIGUSR1, free_in_handler);
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, work, (void *)1) == 0);
+	timer_t timer = start_timer(SIGUSR1);
+	uint64_t end = nanoseconds() + (uint64_t)seconds * 1000000000;
+	size_t before = mallinfo2().uordblks;
+	while (nanoseconds() < end) {
+		char *block = malloc(100 * 1024);
+		CHECK(block);
+		block[0] = 1;
+		free(__atomic_exchange_n(&handed_over, block, __ATOMIC_ACQ_REL));
+	}
+	timer_delete(timer);
+	stop = 1;
+	pthread_join(thread, NULL);
+	free(handed_over);
+	printf("handled: %ld\n", handled);
+	CHECK(handled > 0);
+	CHECK(mallinfo2().uordblks < before + (1 << 20));
+}
+
+static sigjmp_buf rescued;
+
+static void allocate_and_jump(int signal)
+{
+	(void)signal;
+	char *block = malloc(1000);
+	CHECK(block);
+	memset(block, 1, 1000);
+	free(block);
+	siglongjmp(rescued, 1);
+}
+
+/* A crash handler that allocates, for a crash of the program's own. */
+static void crash_in_program(void)
+{
+	handle(SIGSEGV, allocate_and_jump);
+	for (volatile int i = 0; i < 1000; i++) {
+		if (sigsetjmp(rescued, 1) == 0) {
+			*(volatile char *)16 = 1;
+			CHECK(!"reached");
+		}
+		free(malloc(i));
+	}
+	printf("rescued: 1000\n");
+}
+
+static void report_and_exit(int signal)
+{
+	(void)signal;
+	char *block = malloc(300), *text = NULL;
+	CHECK(block);
+	memset(block, 1, 300);
+	free(block);
+	CHECK(asprintf(&text, "handled: %d\n", 1) > 0);
+	CHECK(write(1, text, strlen(text)) > 0);
+	free(text);
+	_exit(0);
+}
+
+/* A crash inside malloc itself: the program has written over memory that it had freed, and so over
+ * the allocator's list. The handler allocates objects of other sizes. */
+static void crash_in_malloc(void)
+{
+	handle(SIGSEGV, report_and_exit);
+	for (int i = 0; i < 1000; i++) {
+		char **block = malloc(48);
+		free(block);
+		*(char *volatile *)block = (char *)0x0123456789abcde0;
+		CHECK(malloc(48));
+		CHECK(malloc(48));
+	}
+	CHECK(!"reached");
+}
+
+static const struct test_case CASES[] = {
+	{"timer_signals", timer_signals},
+	{"frees_in_handlers", frees_in_handlers},
+	{"crash_in_program", crash_in_program},
+	{"crash_in_malloc", crash_in_malloc},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc > 2)
+		seconds = atoi(argv[2]);
+	require_freehold();
+	return RUN_CASE(CASES, argc, argv);
+}

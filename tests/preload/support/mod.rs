@@ -1,0 +1,7 @@
+//! What all tests use: finding the library, compiling the programs, running them, skipping.
+
+pub(crate) mod child;
+pub(crate) mod compile;
+pub(crate) mod library;
+pub(crate) mod tools;
+pub(crate) mod witness;

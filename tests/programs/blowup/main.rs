@@ -1,0 +1,37 @@
+//! How much more memory the malloc of this process takes than the program has in use, in patterns
+//! that are known to make allocators grow without bound.
+//!
+//! Usage: `freehold-blowup PATTERN SECONDS`, where PATTERN is `handover`, `producer-consumer`,
+//! `round-robin` or `burst`. Says what it measured, one `name: number` a line; judging it is the
+//! caller's.
+
+mod block;
+mod memory;
+mod patterns;
+
+use std::process::exit;
+use std::time::Duration;
+
+use memory::Meter;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let pattern = arguments.next().unwrap_or_default();
+    let seconds = arguments.next().and_then(|it| it.parse().ok());
+    let run: fn(&Meter, Duration) = match pattern.as_str() {
+        "handover" => patterns::handover::run,
+        "producer-consumer" => patterns::producer_consumer::run,
+        "round-robin" => patterns::round_robin::run,
+        "burst" => patterns::burst::run,
+        _ => usage(),
+    };
+    let Some(seconds) = seconds else { usage() };
+    let meter = Meter::new();
+    run(&meter, Duration::from_secs(seconds));
+    meter.report();
+}
+
+fn usage() -> ! {
+    eprintln!("usage: freehold-blowup handover|producer-consumer|round-robin|burst SECONDS");
+    exit(2);
+}

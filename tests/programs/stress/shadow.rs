@@ -1,0 +1,95 @@
+//! One bit for every 16 bytes of address space: set while they are part of a block.
+//!
+//! Blocks start at multiples of 16 and have a multiple of 16 usable bytes, so two blocks share a bit
+//! exactly if they overlap. The map is large, but only the parts of it that are used take memory.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::complain::fail;
+
+/// Addresses are below two to the power of this, on the architectures there are.
+const ADDRESS_BITS: u32 = 48;
+/// log2 of the bytes that a bit stands for.
+const UNIT_SHIFT: u32 = 4;
+const WORD_BITS: usize = 64;
+const WORDS: usize = 1 << (ADDRESS_BITS - UNIT_SHIFT - WORD_BITS.trailing_zeros());
+
+/// The map.
+pub(crate) struct Shadow {
+    words: &'static [AtomicU64],
+    /// Bits that are set.
+    units: AtomicUsize,
+}
+
+impl Shadow {
+    /// An empty map.
+    pub(crate) fn new() -> Self {
+        let bytes = WORDS * size_of::<AtomicU64>();
+        // SAFETY: a new mapping of which only the pages that are touched take memory.
+        let place = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        assert!(
+            place != libc::MAP_FAILED,
+            "no address space for the shadow map"
+        );
+        Self {
+            // SAFETY: the mapping is of that size, zero, and never unmapped.
+            words: unsafe { std::slice::from_raw_parts(place.cast(), WORDS) },
+            units: AtomicUsize::new(0),
+        }
+    }
+
+    /// Enters a block that was given out.
+    pub(crate) fn claim(&self, address: usize, bytes: usize) {
+        self.each_word(address, bytes, |word, bits| {
+            // Relaxed, here and below: each bit is an account of its own.
+            if word.fetch_or(bits, Ordering::Relaxed) & bits != 0 {
+                fail(format_args!(
+                    "the block of {bytes} bytes at {address:#x} overlaps another"
+                ));
+            }
+        });
+        self.units.fetch_add(bytes >> UNIT_SHIFT, Ordering::Relaxed);
+    }
+
+    /// Strikes out a block that is about to be freed.
+    pub(crate) fn release(&self, address: usize, bytes: usize) {
+        self.each_word(address, bytes, |word, bits| {
+            if word.fetch_and(!bits, Ordering::Relaxed) & bits != bits {
+                fail(format_args!(
+                    "the block of {bytes} bytes at {address:#x} was not entered as a whole"
+                ));
+            }
+        });
+        self.units.fetch_sub(bytes >> UNIT_SHIFT, Ordering::Relaxed);
+    }
+
+    fn each_word(&self, address: usize, bytes: usize, f: impl Fn(&AtomicU64, u64)) {
+        let (mut unit, mut left) = (address >> UNIT_SHIFT, bytes >> UNIT_SHIFT);
+        while left > 0 {
+            let at = unit % WORD_BITS;
+            let n = left.min(WORD_BITS - at);
+            let ones = u64::MAX >> (WORD_BITS - n);
+            f(&self.words[unit / WORD_BITS], ones << at);
+            unit += n;
+            left -= n;
+        }
+    }
+
+    /// Complains unless every block was struck out.
+    pub(crate) fn check_empty(&self) {
+        let bytes = self.units.load(Ordering::Relaxed) << UNIT_SHIFT;
+        if bytes != 0 {
+            fail(format_args!("{bytes} bytes were given out and not freed"));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Which crate of the workspace may use which: the arrows of `docs/design.md`, and no others.
+
+use crate::metadata::{packages, text};
+use serde_json::Value;
+
+/// Each crate, and the crates of the workspace that it may use.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("freehold-sys", &[]),
+    ("freehold-sync", &["freehold-sys"]),
+    ("freehold-heap", &["freehold-sys", "freehold-sync"]),
+    ("freehold-rt", &["freehold-sys", "freehold-sync", "freehold-heap"]),
+    ("freehold", &["freehold-rt"]),
+    ("freehold-capi", &["freehold-sys", "freehold-rt"]),
+    ("freehold-model", &[]),
+    ("freehold-workloads", &[]),
+    ("freehold-embed", &[]),
+    ("freehold-lab", &["freehold-model"]),
+    ("freehold-report", &["freehold-model"]),
+    (
+        "freehold-cli",
+        &[
+            "freehold-model",
+            "freehold-lab",
+            "freehold-report",
+            "freehold-workloads",
+            "freehold-embed",
+        ],
+    ),
+    ("freehold-tests", &["freehold", "freehold-embed"]),
+    ("xtask", &[]),
+];
+
+/// Findings: crates without a place, and arrows that are not allowed. What a crate needs for its
+/// tests alone is free.
+pub(crate) fn check(metadata: &Value) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in packages(metadata) {
+        let name = text(package, "name");
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            findings.push(format!("{name}: has no place among the arrows (xtask/src/arrows.rs)"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = text(dependency, "name");
+            let ours = ARROWS.iter().any(|(known, _)| *known == used);
+            let for_tests = text(dependency, "kind") == "dev";
+            if ours && !for_tests && !allowed.contains(&used) {
+                findings.push(format!("{name}: must not use {used}"));
+            }
+        }
+    }
+    findings
+}
