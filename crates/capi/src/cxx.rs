@@ -9,15 +9,16 @@ use freehold_rt::slow;
 
 type Handler = unsafe extern "C-unwind" fn();
 
-core::arch::global_asm!(".weak _ZSt15get_new_handlerv", ".weak _ZSt17__throw_bad_allocv");
+freehold_sys::weak_function! {
+    /// `std::get_new_handler`, in programs with C++.
+    fn get_new_handler() -> Option<unsafe extern "C-unwind" fn() -> Option<Handler>> =
+        "_ZSt15get_new_handlerv" in "freehold_get_new_handler";
+}
 
-unsafe extern "C-unwind" {
-    /// `std::get_new_handler()`. Weak: null in programs without C++.
-    #[link_name = "_ZSt15get_new_handlerv"]
-    fn get_new_handler() -> Option<Handler>;
-    /// `std::__throw_bad_alloc()`. Weak, likewise.
-    #[link_name = "_ZSt17__throw_bad_allocv"]
-    fn throw_bad_alloc() -> !;
+freehold_sys::weak_function! {
+    /// `std::__throw_bad_alloc`, in programs with C++.
+    fn throw_bad_alloc() -> Option<unsafe extern "C-unwind" fn() -> !> =
+        "_ZSt17__throw_bad_allocv" in "freehold_throw_bad_alloc";
 }
 
 /// `new` when the fast path had nothing: asks the handler until there is memory, and throws if it
@@ -29,9 +30,9 @@ extern "C-unwind" fn new_slow(size: usize, align: usize) -> *mut c_void {
     if !object.is_null() {
         return object;
     }
-    if throw_bad_alloc as *const () as usize != 0 {
-        // SAFETY: the function is there, and throws through frames that can be unwound.
-        unsafe { throw_bad_alloc() };
+    if let Some(throw) = throw_bad_alloc() {
+        // SAFETY: it throws through frames that can be unwound.
+        unsafe { throw() };
     }
     freehold_sys::process::abort()
 }
@@ -45,9 +46,8 @@ extern "C-unwind" fn new_or_null(size: usize, align: usize) -> *mut c_void {
         if !object.is_null() {
             return object.cast();
         }
-        let library = get_new_handler as *const () as usize != 0;
-        // SAFETY: the function is there.
-        let Some(handler) = library.then(|| unsafe { get_new_handler() }).flatten() else {
+        // SAFETY: it takes nothing, and may be called at any time.
+        let Some(handler) = get_new_handler().and_then(|get| unsafe { get() }) else {
             return core::ptr::null_mut();
         };
         // SAFETY: the program set it to be called like this.

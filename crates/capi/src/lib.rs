@@ -24,5 +24,11 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
 }
 
 // Unoptimised parts of the core library refer to the personality of unwinding, which nothing here
-// ever does.
-core::arch::global_asm!(".weak rust_eh_personality", ".hidden rust_eh_personality");
+// ever does. Weak and hidden: a program's own takes its place when the archive is linked into it.
+core::arch::global_asm!(
+    ".weak rust_eh_personality",
+    ".hidden rust_eh_personality",
+    ".pushsection .rodata.rust_eh_personality, \"a\", @progbits",
+    "rust_eh_personality: .byte 0",
+    ".popsection",
+);

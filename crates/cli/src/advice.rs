@@ -75,8 +75,8 @@ pub(crate) fn concern(concern: &Concern, plan: &Plan, allocators: &[Allocator]) 
             let plural = if pairs == 1 { "" } else { "s" };
             format!(
                 "{cells} of {of} results vary by more than a quarter between rounds, most of all \
-                 {name} at {pairs} pair{plural}, max size {max_bytes} ({worst:.0} % of its median); use \
-                 more --repeat or longer --seconds, on a quiet machine"
+                 {name} at {pairs} pair{plural}, max size {max_bytes} ({worst:.0} % of its \
+                 median); use more --repeat or longer --seconds, on a quiet machine"
             )
         }
         Concern::OneRound => {

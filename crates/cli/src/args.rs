@@ -27,7 +27,7 @@ Exit status:
 
 Environment:
   NO_COLOR, CLICOLOR_FORCE   never or always use colours, unless --color says otherwise
-  XDG_CACHE_HOME             where the library is laid out (else ~/.cache, else the temporary files)";
+  XDG_CACHE_HOME             where the library is laid out (else ~/.cache, else temporary files)";
 
 /// A scalable memory allocator and its toolbox.
 ///

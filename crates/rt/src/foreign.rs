@@ -14,13 +14,10 @@ use freehold_sys::stderr::Message;
 static SAID: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_env = "gnu")]
-mod theirs {
-    core::arch::global_asm!(".weak __libc_free");
-
-    unsafe extern "C" {
-        /// The C library's own free. Weak: null where there is none.
-        pub(super) fn __libc_free(object: *mut u8);
-    }
+freehold_sys::weak_function! {
+    /// The C library's own free.
+    fn their_free() -> Option<unsafe extern "C" fn(*mut u8)> =
+        "__libc_free" in "freehold_libc_free";
 }
 
 /// glibc keeps the size of a chunk in the word before what it gives out, with flags in its low
@@ -37,9 +34,9 @@ fn is_from_libc(object: *const u8) -> bool {
 pub(crate) fn free(object: *mut u8) -> bool {
     #[cfg(target_env = "gnu")]
     {
-        if theirs::__libc_free as *const () as usize == 0 || !is_from_libc(object) {
+        let Some(their_free) = their_free().filter(|_| is_from_libc(object)) else {
             return false;
-        }
+        };
         // Relaxed: once is enough, and twice does no harm.
         if !SAID.swap(true, Ordering::Relaxed) {
             let mut message = Message::new();
@@ -51,7 +48,7 @@ pub(crate) fn free(object: *mut u8) -> bool {
             );
         }
         // SAFETY: memory of the C library's malloc, which checks it, given up by its user.
-        unsafe { theirs::__libc_free(object) };
+        unsafe { their_free(object) };
         true
     }
     #[cfg(not(target_env = "gnu"))]

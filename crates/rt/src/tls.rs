@@ -167,8 +167,8 @@ pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
         return None;
     }
     let slot = top - SLOT;
-    // SAFETY: sets the place that was read above to the slot below, which has an object, and objects
-    // are not null.
+    // SAFETY: sets the place that was read above to the slot below, which has an object, and
+    // objects are not null.
     unsafe {
         asm!(
             "mov qword ptr fs:[{0} + {1} * 8 + {tops}], {2}",
@@ -191,8 +191,8 @@ pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
 #[inline(always)]
 pub(crate) unsafe fn keep(address: usize) -> bool {
     // SAFETY: the same steps, on the same fields, as `ThreadCache::keep` takes; the map is asked
-    // below the limit only, and the magazine is written to only when the map says that there is one.
-    // A push into its last slot writes there, and leaves the place as it was.
+    // below the limit only, and the magazine is written to only when the map says that there is
+    // one. A push into its last slot writes there, and leaves the place as it was.
     unsafe {
         asm!(
             "sub {granule}, qword ptr [rip + {region}]",

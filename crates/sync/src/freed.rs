@@ -53,8 +53,8 @@ pub(crate) fn set_bits<'a>(
     masks.all(|(n, mask)| bits(n).fetch_or(mask, orders.set) & mask == 0)
 }
 
-/// Sets the bits of objects that the slab's holder itself takes back, and counts for itself. Returns
-/// whether none of them was set already.
+/// Sets the bits of objects that the slab's holder itself takes back, and counts for itself.
+/// Returns whether none of them was set already.
 pub fn set(bits: &AtomicU64, mask: u64) -> bool {
     bits.fetch_or(mask, CORRECT.set) & mask == 0
 }

@@ -20,6 +20,7 @@ pub mod process;
 pub mod stderr;
 pub mod syscall;
 mod system;
+pub mod weak;
 
 pub use linux::Linux;
 pub use system::System;

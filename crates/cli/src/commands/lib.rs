@@ -13,7 +13,7 @@ use crate::ui;
 const EXAMPLES: &str = "\
 Examples:
   LD_PRELOAD=$(freehold lib) ./server                   run one program under Freehold
-  freehold lib --output /usr/local/lib/libfreehold.so   install the library, for instance in an image
+  freehold lib --output /usr/local/lib/libfreehold.so   install the library, as in an image
 
 The library is carried within this program. It is laid out in the user's cache directory, under a
 name that tells its version and contents, and checked byte by byte when it is already there.";

@@ -282,14 +282,20 @@ fn purging_returns_what_is_free_and_leaves_what_lives() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
     let kept: Vec<_> = (0..50).map(|_| thread.alloc(20_000).unwrap()).collect();
-    kept.iter().for_each(|&a| fill(a, 20_000, 5));
+    for &a in &kept {
+        fill(a, 20_000, 5);
+    }
     let large: Vec<_> = (0..20).map(|_| thread.alloc(3 << 20).unwrap()).collect();
-    large.iter().for_each(|&a| fill(a, 3 << 20, 6));
+    for &a in &large {
+        fill(a, 3 << 20, 6);
+    }
     thread.free_all(large);
     estate.arena().purge_all();
     assert_eq!(estate.arena().granules_in_use().dirty, 0);
     assert!(estate.arena().purged_bytes() >= 60 << 20);
-    kept.iter().for_each(|&a| check(a, 20_000, 5));
+    for &a in &kept {
+        check(a, 20_000, 5);
+    }
     thread.free_all(kept);
 }
 

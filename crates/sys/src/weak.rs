@@ -1,0 +1,34 @@
+//! Functions that another library may or may not provide.
+//!
+//! Owns nothing. A weak symbol must be declared weak in every object file that refers to it, which
+//! the language cannot say; so only the assembly below refers to it, and Rust code reads the word
+//! into which the dynamic loader puts the function's address, or null.
+
+/// Defines `fn name() -> Option<type>`: the function that was found under a symbol, if any was.
+///
+/// The type must be that of an `extern` function pointer, and be true of whatever bears the symbol.
+#[macro_export]
+macro_rules! weak_function {
+    ($(#[$doc:meta])* fn $name:ident() -> Option<$type:ty> = $symbol:literal in $slot:literal;) => {
+        core::arch::global_asm!(
+            concat!(".weak ", $symbol),
+            ".pushsection .data.rel.ro.freehold_weak, \"aw\", @progbits",
+            ".balign 8",
+            concat!(".globl ", $slot),
+            concat!(".hidden ", $slot),
+            concat!($slot, ": .quad ", $symbol),
+            ".popsection",
+        );
+
+        $(#[$doc])*
+        fn $name() -> Option<$type> {
+            unsafe extern "C" {
+                #[link_name = $slot]
+                static SLOT: Option<$type>;
+            }
+            // SAFETY: a word that is set before any code of this library runs, and then only read;
+            // it is null, which is `None`, or the address of a function of the type.
+            unsafe { SLOT }
+        }
+    };
+}
