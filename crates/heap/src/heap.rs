@@ -2,13 +2,14 @@
 //!
 //! A heap owns few slabs: those it is taking from. A slab that has given everything away is
 //! detached and belongs to nobody. What stays is the heap's *map*: for every granule the class of
-//! the small objects there that the heap's thread may keep in its bins when it frees them. The map
-//! is private to the heap, so that looking at it shares no cache line with anybody.
+//! the small objects there that the heap's thread may keep in its magazines when it frees them. The
+//! map is private to the heap, so that looking at it shares no cache line with anybody.
 //!
-//! Why a stale map entry is harmless: objects in bins count as out, whoever's slab they come from;
-//! they go home through the slab's word. Only a change of class would matter, and who releases a
-//! slab clears its entry first: the store comes before the release of the granule, that before its
-//! next claim, and that before any object of the new slab reaches the old owner (model S8).
+//! Why a stale map entry is harmless: objects in magazines count as out, whoever's slab they come
+//! from; they go home through the slab's word. Only a change of class would matter, and who
+//! releases a slab clears its entry first: the store comes before the release of the granule, that
+//! before its next claim, and that before any object of the new slab reaches the old owner (model
+//! S8).
 
 use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};

@@ -15,7 +15,7 @@ pub struct Usage {
     pub committed: usize,
     /// In slabs and runs.
     pub claimed: usize,
-    /// Of `claimed`: free objects in slabs. Those in threads' bins count as in use.
+    /// Of `claimed`: free objects in slabs. Those in threads' magazines count as in use.
     pub free_in_slabs: usize,
     /// How many objects that is.
     pub free_objects: usize,
@@ -34,7 +34,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Bytes in objects that are in use, or in a thread's bins.
+    /// Bytes in objects that are in use, or in a thread's magazines.
     pub fn in_use(&self) -> usize {
         self.claimed.saturating_sub(self.free_in_slabs) + self.direct
     }

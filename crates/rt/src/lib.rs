@@ -44,8 +44,8 @@ pub fn allocate(size: usize) -> *mut u8 {
     }
 }
 
-/// The fast path of [`allocate`]: an object out of the thread's bin, if the size has one and there
-/// is one in it.
+/// The fast path of [`allocate`]: an object out of the thread's magazine, if the size has one and
+/// there is one in it.
 #[inline]
 pub fn try_allocate(size: usize) -> Option<NonNull<u8>> {
     if size > SMALL_MAX {

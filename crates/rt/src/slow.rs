@@ -78,7 +78,7 @@ fn enter_or_emergency(
     address.map_or(ptr::null_mut(), at)
 }
 
-/// Gives out an object of a small class whose bin is empty.
+/// Gives out an object of a small class whose magazine is empty.
 fn refill(class: Class) -> *mut u8 {
     enter_or_emergency(class.size(), UNIT, |local, arena| {
         let object = local.cache.refill(arena, class);

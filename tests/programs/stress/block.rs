@@ -75,12 +75,14 @@ impl Block {
         self.usable
     }
 
-    /// Whether it may be resized.
-    pub(crate) fn is_of_realloc(&self) -> bool {
-        matches!(
-            self.request.call,
-            Call::Malloc | Call::Calloc | Call::Realloc | Call::Reallocarray
-        )
+    /// Where it is.
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.address
+    }
+
+    /// Whether it may be resized: if C's functions gave it out.
+    pub(crate) fn may_be_resized(&self) -> bool {
+        self.request.call.is_of_c()
     }
 
     /// The parts that are filled: where they start, and their bytes.
@@ -116,7 +118,7 @@ impl Block {
         }
     }
 
-    /// Complains unless the first `bytes`, which were filled when it had `filled`, are as they were.
+    /// Complains unless the first `bytes` are as they were filled when it had `filled`.
     fn check_contents(&self, bytes: usize, filled: usize) {
         for (start, length) in self.stretches(filled) {
             if start < bytes && !self.holds_only(self.tag, start, length.min(bytes - start)) {
@@ -142,16 +144,19 @@ impl Block {
         unsafe { calls.free(self.address, self.request, rng) };
     }
 
-    /// Checks it and changes its size, which may fail.
-    pub(crate) fn resize(mut self, calls: &Calls, shadow: &Shadow, size: usize, rng: &mut Rng) -> Self {
+    /// Checks it and changes its size, which may fail. No alignment is promised any longer.
+    pub(crate) fn resize(
+        mut self,
+        calls: &Calls,
+        shadow: &Shadow,
+        size: usize,
+        rng: &mut Rng,
+    ) -> Self {
         self.check(calls);
         shadow.release(self.address.addr(), self.usable);
         // SAFETY: the block is ours, and the old address is forgotten.
         let moved = unsafe { calls.resize(self.address, size, rng) };
-        let request = Request {
-            size,
-            ..self.request
-        };
+        let request = Request { call: Call::Realloc, size, align: 1 };
         let Some(mut new) = Self::entered(calls, shadow, request, moved, rng) else {
             shadow.claim(self.address.addr(), self.usable);
             return self;

@@ -1,6 +1,6 @@
 //! Every function that gives out, resizes or takes back memory, as the process finds it.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
 
@@ -42,6 +42,9 @@ pub(crate) enum Call {
 
 use Call::*;
 
+/// How many there are.
+pub(crate) const CALLS: usize = NewArrayAlignedNothrow as usize + 1;
+
 /// The usual ones more often than the rare ones.
 const ALLOCATING: [Call; 24] = [
     Malloc, Malloc, Malloc, Malloc, Malloc, Malloc, Calloc, Calloc, Realloc, Reallocarray,
@@ -72,7 +75,8 @@ impl Call {
         )
     }
 
-    fn is_of_c(self) -> bool {
+    /// Whether it is one of C's, and not of C++.
+    pub(crate) fn is_of_c(self) -> bool {
         (self as u8) < New as u8
     }
 }
@@ -84,6 +88,7 @@ pub(crate) struct Calls {
     usable_size: unsafe extern "C" fn(Pointer) -> usize,
     pvalloc: unsafe extern "C" fn(usize) -> Pointer,
     valloc: unsafe extern "C" fn(usize) -> Pointer,
+    cfree: unsafe extern "C" fn(Pointer),
     free_sized: unsafe extern "C" fn(Pointer, usize),
     free_aligned_sized: unsafe extern "C" fn(Pointer, usize, usize),
     news: [unsafe extern "C" fn(usize) -> Pointer; 2],
@@ -102,7 +107,7 @@ pub(crate) struct Calls {
 ///
 /// # Safety
 /// `F` is the type of a pointer to that function.
-unsafe fn find<F>(name: &CStr) -> F {
+pub(crate) unsafe fn find<F>(name: &CStr) -> F {
     const { assert!(size_of::<F>() == size_of::<Pointer>()) };
     // SAFETY: the name is a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -123,6 +128,7 @@ impl Calls {
                 usable_size: find(c"malloc_usable_size"),
                 pvalloc: find(c"pvalloc"),
                 valloc: find(c"valloc"),
+                cfree: find(c"cfree"),
                 free_sized: find(c"free_sized"),
                 free_aligned_sized: find(c"free_aligned_sized"),
                 news: [find(c"_Znwm"), find(c"_Znam")],
@@ -261,22 +267,10 @@ impl Calls {
                     (self.free_sized)(object, size);
                 }
                 AlignedAlloc if rng.one_in(2) => (self.free_aligned_sized)(object, align, size),
+                _ if rng.one_in(16) => (self.cfree)(object),
                 _ => libc::free(object),
             }
         }
-    }
-
-    /// The bytes in use, as malloc counts them.
-    pub(crate) fn in_use(&self) -> usize {
-        // SAFETY: may be called at any time.
-        let info = unsafe { libc::mallinfo2() };
-        info.uordblks + info.hblkhd
-    }
-
-    /// Gives back what is free.
-    pub(crate) fn trim(&self) -> c_int {
-        // SAFETY: may be called at any time.
-        unsafe { libc::malloc_trim(0) }
     }
 }
 

@@ -5,12 +5,14 @@
 //! are found at once; filled with a byte of its own, so that whoever writes to another's memory is
 //! found when that is next looked at; and counted, so that nothing is lost.
 //!
-//! Usage: `freehold-stress THREADS SECONDS SEED`. Ends with status 0, or says what is wrong and aborts.
+//! Usage: `freehold-stress THREADS SECONDS SEED`. Says what it did and ends with status 0, or says
+//! what is wrong and aborts.
 
 mod block;
 mod calls;
 mod complain;
 mod post;
+mod questions;
 mod rng;
 mod shadow;
 mod worker;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use calls::Calls;
+use questions::Questions;
 use worker::{Shared, Worker};
 
 fn main() {
@@ -39,14 +41,19 @@ fn main() {
         Instant::now() + Duration::from_secs(seconds),
         seed,
     ));
-    let at_start = shared.calls.in_use();
+    println!("malloc: {}", if shared.questions.is_freehold() { "Freehold" } else { "other" });
+    let at_start = shared.questions.in_use();
     run(&shared);
     let left = Worker::new(0, &shared).finish();
     println!("operations: {}", left.operations);
     println!("threads: {}", left.threads);
     println!("forks: {}", left.forks);
+    println!("resized: {}", left.resized);
+    println!("freed elsewhere: {}", left.freed_elsewhere);
+    println!("questions: {}", left.questions);
+    println!("calls unused: {}", left.calls_unused);
     shared.shadow.check_empty();
-    check_nothing_is_lost(&shared.calls, at_start);
+    check_nothing_is_lost(&shared.questions, at_start);
 }
 
 /// Runs all threads, and the threads that they start, to their ends.
@@ -65,11 +72,11 @@ fn run(shared: &Arc<Shared>) {
 
 /// What malloc says is in use must be about what it was at the start: all that came and went in
 /// between was freed.
-fn check_nothing_is_lost(calls: &Calls, at_start: usize) {
+fn check_nothing_is_lost(questions: &Questions, at_start: usize) {
     /// What threads' caches, the slabs that are partly used, and the standard library may hold.
     const SLACK: usize = 4 << 20;
-    calls.trim();
-    let at_end = calls.in_use();
+    questions.trim();
+    let at_end = questions.in_use();
     println!("in use: {at_end} bytes, at the start {at_start}");
     if at_end > at_start + SLACK {
         complain::fail(format_args!(
@@ -77,4 +84,3 @@ fn check_nothing_is_lost(calls: &Calls, at_start: usize) {
         ));
     }
 }
-

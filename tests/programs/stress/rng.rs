@@ -31,9 +31,9 @@ impl Rng {
         self.below(n) == 0
     }
 
-    /// A size below `2^bits`, each power of two as likely as any other.
+    /// A size up to `2^bits`, each power of two as likely as any other.
     pub(crate) fn size(&mut self, bits: usize) -> usize {
         let magnitude = self.below(bits) + 1;
-        self.below(1 << magnitude)
+        self.below((1 << magnitude) + 1)
     }
 }

@@ -1,7 +1,8 @@
 //! One bit for every 16 bytes of address space: set while they are part of a block.
 //!
-//! Blocks start at multiples of 16 and have a multiple of 16 usable bytes, so two blocks share a bit
-//! exactly if they overlap. The map is large, but only the parts of it that are used take memory.
+//! Blocks start at multiples of 16 and have a multiple of 16 usable bytes, so two blocks share a
+//! bit exactly if they overlap. The map is large, but only the parts of it that are used take
+//! memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -8,9 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::block::Block;
-use crate::calls::{Call, Calls, Request};
+use crate::calls::{CALLS, Call, Calls, Request};
 use crate::complain::fail;
 use crate::post::Post;
+use crate::questions::Questions;
 use crate::rng::Rng;
 use crate::shadow::Shadow;
 
@@ -24,10 +25,13 @@ const ROUND: usize = 64;
 const ROUNDS_OF_A_THREAD: usize = 50;
 /// One round in so many ends with a fork.
 const ROUNDS_BETWEEN_FORKS: usize = 400;
+/// One step in so many asks malloc something.
+const STEPS_BETWEEN_QUESTIONS: usize = 500;
 
 /// What all threads have in common.
 pub(crate) struct Shared {
     pub(crate) calls: Calls,
+    pub(crate) questions: Questions,
     pub(crate) shadow: Shadow,
     pub(crate) post: Post,
     until: Instant,
@@ -35,6 +39,11 @@ pub(crate) struct Shared {
     operations: AtomicU64,
     threads: AtomicU64,
     forks: AtomicU64,
+    resized: AtomicU64,
+    freed_elsewhere: AtomicU64,
+    asked: AtomicU64,
+    /// A bit for each call that was used.
+    used: AtomicU64,
 }
 
 /// What was done.
@@ -42,6 +51,10 @@ pub(crate) struct Done {
     pub(crate) operations: u64,
     pub(crate) threads: u64,
     pub(crate) forks: u64,
+    pub(crate) resized: u64,
+    pub(crate) freed_elsewhere: u64,
+    pub(crate) questions: u64,
+    pub(crate) calls_unused: u32,
 }
 
 impl Shared {
@@ -49,6 +62,7 @@ impl Shared {
     pub(crate) fn new(threads: usize, until: Instant, seed: u64) -> Self {
         Self {
             calls: Calls::new(),
+            questions: Questions::new(),
             shadow: Shadow::new(),
             post: Post::new(threads),
             until,
@@ -56,6 +70,10 @@ impl Shared {
             operations: AtomicU64::new(0),
             threads: AtomicU64::new(0),
             forks: AtomicU64::new(0),
+            resized: AtomicU64::new(0),
+            freed_elsewhere: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            used: AtomicU64::new(0),
         }
     }
 }
@@ -112,12 +130,16 @@ impl Worker {
         let operations = &self.shared.operations;
         operations.fetch_add(ROUND as u64, Ordering::Relaxed);
         let received = self.shared.post.collect(self.lane);
+        self.shared.freed_elsewhere.fetch_add(received.len() as u64, Ordering::Relaxed);
         for block in received {
             self.free(block);
         }
     }
 
     fn step(&mut self) {
+        if self.rng.one_in(STEPS_BETWEEN_QUESTIONS) {
+            return self.ask();
+        }
         let is_full = self.blocks.len() >= MOST_BLOCKS
             || self.bytes >= LIVE / self.shared.post.boxes();
         match self.rng.below(100) {
@@ -165,18 +187,28 @@ impl Worker {
         };
         let shared = &self.shared;
         if let Some(block) = Block::new(&shared.calls, &shared.shadow, request, &mut self.rng) {
+            shared.used.fetch_or(1 << call as u32, Ordering::Relaxed);
             self.keep(block);
         } else {
             fail(format_args!("{request:?}: there is no memory"));
         }
     }
 
+    /// Asks for something that is not memory, or for more than there is.
+    fn ask(&mut self) {
+        let n = self.rng.below(self.blocks.len().max(1));
+        let block = self.blocks.get(n);
+        self.shared.questions.ask(block, &mut self.rng);
+        self.shared.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn resize(&mut self) {
         let size = self.size().max(1);
         let Some(block) = self.pick() else { return };
-        if block.is_of_realloc() {
+        if block.may_be_resized() {
             let shared = &self.shared;
             let resized = block.resize(&shared.calls, &shared.shadow, size, &mut self.rng);
+            shared.resized.fetch_add(1, Ordering::Relaxed);
             self.keep(resized);
         } else {
             self.keep(block);
@@ -249,10 +281,16 @@ impl Worker {
                 self.free(block);
             }
         }
+        let shared = &self.shared;
+        let count = |it: &AtomicU64| it.load(Ordering::Relaxed);
         Done {
-            operations: self.shared.operations.load(Ordering::Relaxed),
-            threads: self.shared.threads.load(Ordering::Relaxed),
-            forks: self.shared.forks.load(Ordering::Relaxed),
+            operations: count(&shared.operations),
+            threads: count(&shared.threads),
+            forks: count(&shared.forks),
+            resized: count(&shared.resized),
+            freed_elsewhere: count(&shared.freed_elsewhere),
+            questions: count(&shared.asked),
+            calls_unused: CALLS as u32 - count(&shared.used).count_ones(),
         }
     }
 }
