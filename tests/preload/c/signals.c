@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 enum { THREADS = 8, MICROSECONDS = 100 };
@@ -159,39 +160,66 @@ static void crash_in_program(void)
 	printf("rescued: 1000\n");
 }
 
+/* Allocates in all sizes, although its own thread is inside the allocator. */
 static void report_and_exit(int signal)
 {
+	char *text = NULL;
 	(void)signal;
-	char *block = malloc(300), *text = NULL;
-	CHECK(block);
-	memset(block, 1, 300);
-	free(block);
+	for (size_t size = 1; size < 200000; size += size / 2 + 1) {
+		char *block = malloc(size);
+		CHECK(block);
+		memset(block, 1, size);
+		block = realloc(block, 2 * size);
+		CHECK(block && holds_only(block, 1, size));
+		free(block);
+	}
 	CHECK(asprintf(&text, "handled: %d\n", 1) > 0);
 	CHECK(write(1, text, strlen(text)) > 0);
 	free(text);
 	_exit(0);
 }
 
-/* A crash inside malloc itself: the program has written over memory that it had freed, and so over
- * the allocator's list. The handler allocates objects of other sizes. */
-static void crash_in_malloc(void)
+/* A crash inside the allocator itself: realloc copies, but the program has taken the right to read
+ * from its own block away. */
+static void crash_in_realloc(void)
 {
+	char *block = malloc(1 << 20);
+	CHECK(block && (uintptr_t)block % sysconf(_SC_PAGESIZE) == 0);
+	CHECK(mprotect(block, 1 << 20, PROT_NONE) == 0);
 	handle(SIGSEGV, report_and_exit);
-	for (int i = 0; i < 1000; i++) {
-		char **block = malloc(48);
-		free(block);
-		*(char *volatile *)block = (char *)0x0123456789abcde0;
-		CHECK(malloc(48));
-		CHECK(malloc(48));
-	}
+	block = realloc(block, 100);
 	CHECK(!"reached");
+}
+
+/* A program writes to memory that it has freed: nothing of the allocator's stands there. */
+static void written_after_free(void)
+{
+	static char *blocks[1000];
+	for (size_t size = 16; size < 100000; size *= 3) {
+		for (int i = 0; i < 1000; i++)
+			blocks[i] = malloc(size);
+		for (int i = 0; i < 1000; i++) {
+			free(blocks[i]);
+			memset(*(char *volatile *)&blocks[i], 0xdd, 16);
+		}
+		for (int i = 0; i < 1000; i++) {
+			blocks[i] = malloc(size);
+			CHECK(blocks[i] && freehold_owns(blocks[i]));
+			memset(blocks[i], i, size);
+		}
+		for (int i = 0; i < 1000; i++) {
+			CHECK(holds_only(blocks[i], i, size));
+			free(blocks[i]);
+		}
+	}
 }
 
 static const struct test_case CASES[] = {
 	{"timer_signals", timer_signals},
 	{"frees_in_handlers", frees_in_handlers},
 	{"crash_in_program", crash_in_program},
-	{"crash_in_malloc", crash_in_malloc},
+	{"crash_in_realloc", crash_in_realloc},
+	{"written_after_free", written_after_free},
 };
 
 int main(int argc, char **argv)

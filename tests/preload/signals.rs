@@ -1,0 +1,36 @@
+//! H20: signal handlers that allocate.
+
+use crate::support::child::Child;
+use crate::support::compile;
+
+fn signals(case: &str) -> crate::support::child::Ended {
+    Child::new(compile::c("signals.c")).arg(case).arg("2").freehold().run().succeeded()
+}
+
+#[test]
+fn handlers_may_allocate_resize_and_free_while_all_threads_are_in_malloc() {
+    let ended = signals("timer_signals");
+    ended.check(ended.number("handled") > 100, "there were to be many signals");
+}
+
+#[test]
+fn what_handlers_free_is_freed_in_the_end() {
+    let ended = signals("frees_in_handlers");
+    ended.check(ended.number("handled") > 100, "there were to be many signals");
+}
+
+#[test]
+fn a_handler_of_a_crash_in_the_program_may_allocate() {
+    signals("crash_in_program");
+}
+
+#[test]
+fn a_handler_of_a_crash_inside_the_allocator_may_allocate() {
+    let ended = signals("crash_in_realloc");
+    ended.check(ended.number("handled") == 1, "the handler was to be reached");
+}
+
+#[test]
+fn memory_that_is_written_to_after_its_free_does_not_mislead_malloc() {
+    signals("written_after_free");
+}
