@@ -92,7 +92,10 @@ impl ThreadCache {
     ) -> Result<(), Invalid> {
         if let Some(InSlab { class, slab, index }) = arena.object_at(address) {
             if class.is_small() && self.keeps(slab, class) {
-                // The fast path came here because the magazine is full.
+                // The fast path came here because the magazine is full; `resize` just came.
+                if self.push(class, address) {
+                    return Ok(());
+                }
                 self.unload(arena, class)?;
                 if self.push(class, address) {
                     return Ok(());
