@@ -306,9 +306,11 @@ impl<S: System> Arena<S> {
     fn commit_blocks(&self, first: u32, count: u32) -> bool {
         let data = self.tables.address(Block(first).first());
         let zones = Block(first).zone()..=Block(first + count - 1).zone();
-        // SAFETY: inside the region, beyond what is committed.
-        let data_done = unsafe { self.system.commit(data, count as usize * BLOCK) };
-        data_done && zones.into_iter().all(|zone| self.commit_tables_of(zone))
+        // The tables first: near a limit, data that was committed in a large step would leave no
+        // room for them, and a smaller step would come too late.
+        zones.into_iter().all(|zone| self.commit_tables_of(zone))
+            // SAFETY: inside the region, beyond what is committed.
+            && unsafe { self.system.commit(data, count as usize * BLOCK) }
     }
 
     /// Commits the tables of a whole zone. Committing twice does no harm.
