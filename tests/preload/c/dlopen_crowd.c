@@ -1,17 +1,17 @@
 /* H4: opens all libraries named, one after the other, as far as there is room for their thread-local
- * storage, and says how many that were, and the reason why the first of the others was refused. */
+ * storage, and says how many that were, and the reason why the last one refused was refused. */
 #include "check.h"
 #include <dlfcn.h>
 
 int main(int argc, char **argv)
 {
 	int opened = 0;
-	const char *reason = "";
+	char *reason = NULL;
 	for (int i = 1; i < argc; i++) {
 		void *library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
 		if (!library) {
-			if (!*reason)
-				reason = strdup(dlerror());
+			free(reason);
+			reason = strdup(dlerror());
 			continue;
 		}
 		opened++;
@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("opened: %d\n", opened);
-	printf("reason: %s\n", reason);
+	printf("reason: %s\n", reason ? reason : "none was refused");
+	free(reason);
 	return 0;
 }

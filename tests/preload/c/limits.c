@@ -124,9 +124,13 @@ static void hardly_anything(void)
 	printf("blocks: %zu\n", count);
 }
 
+static pthread_barrier_t all_started;
+
 static void *fill_in_thread(void *unused)
 {
 	(void)unused;
+	/* Once memory is short, no further thread could be made. */
+	pthread_barrier_wait(&all_started);
 	for (int i = 0; i < 20; i++) {
 		struct block *blocks = NULL;
 		for (size_t size = 100; size < 200000; size += size / 4) {
@@ -149,6 +153,7 @@ static void threads(void)
 	pthread_attr_t attributes;
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 256 * 1024);
+	pthread_barrier_init(&all_started, NULL, 8);
 	for (int i = 0; i < 8; i++)
 		CHECK(pthread_create(&all[i], &attributes, fill_in_thread, NULL) == 0);
 	for (int i = 0; i < 8; i++)

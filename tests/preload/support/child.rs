@@ -182,12 +182,7 @@ impl Running {
         let (Ok(stdout), Ok(stderr), Some(status)) = (stdout, stderr, status) else {
             self.fail_late(status);
         };
-        Ended {
-            shown: self.shown.clone(),
-            status,
-            stdout,
-            stderr,
-        }
+        Ended { shown: self.shown.clone(), status, stdout, stderr }
     }
 
     fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
@@ -211,12 +206,7 @@ impl Running {
             None => "was still running".to_owned(),
             Some(status) => format!("had ended ({status}) and left processes behind"),
         };
-        panic!(
-            "{} {state} after {:?}\n{}",
-            self.shown,
-            self.time_limit,
-            both(&stdout, &stderr)
-        );
+        panic!("{} {state} after {:?}\n{}", self.shown, self.time_limit, both(&stdout, &stderr));
     }
 
     fn kill(&mut self) {
@@ -287,9 +277,7 @@ impl Ended {
     #[track_caller]
     pub(crate) fn value(&self, name: &str) -> String {
         let output = self.out();
-        let line = output
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let line = output.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         self.check(line.is_some(), &format!("it was to say \"{name}: …\""));
         line.unwrap_or_default().to_owned()
     }

@@ -15,15 +15,8 @@ use super::library;
 
 /// For programs and libraries alike. Without builtins, since the compiler would otherwise remove
 /// pairs of malloc and free, which is what these programs are about.
-const C_FLAGS: &[&str] = &[
-    "-std=gnu17",
-    "-O1",
-    "-g",
-    "-Wall",
-    "-Wextra",
-    "-fno-builtin",
-    "-pthread",
-];
+const C_FLAGS: &[&str] =
+    &["-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-fno-builtin", "-pthread"];
 const CXX_FLAGS: &[&str] = &["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-pthread"];
 const SHARED: &[&str] = &["-shared", "-fPIC"];
 
@@ -64,10 +57,7 @@ pub(crate) fn cxx_with(name: &str, arguments: &[&str]) -> PathBuf {
 
 /// Everything that a source may include.
 static HEADERS: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let paths = [
-        sources().join("c/check.h"),
-        library::include_directory().join("freehold.h"),
-    ];
+    let paths = [sources().join("c/check.h"), library::include_directory().join("freehold.h")];
     let read = |path: &PathBuf| fs::read(path).expect("headers can be read");
     paths.iter().flat_map(read).collect()
 });
@@ -77,6 +67,10 @@ fn build(compiler: &str, source: &Path, flags: &[&str], arguments: &[&str]) -> P
     (compiler, flags, arguments).hash(&mut inputs);
     fs::read(source).expect("sources can be read").hash(&mut inputs);
     HEADERS.hash(&mut inputs);
+    // A library that is linked in keeps its name when it is built again.
+    for library in arguments.iter().filter(|argument| Path::new(argument).is_file()) {
+        fs::read(library).expect("libraries can be read").hash(&mut inputs);
+    }
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     let directory = library::workshop().join("compiled");
     let product = directory.join(format!("{stem}-{:016x}", inputs.finish()));

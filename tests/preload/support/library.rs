@@ -26,10 +26,7 @@ pub(crate) fn archive() -> PathBuf {
         let name = path.file_name().unwrap_or_default();
         name.to_string_lossy().starts_with("freehold-embed-")
     };
-    let of_embedding = builds
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_embedding);
+    let of_embedding = builds.flatten().map(|entry| entry.path()).filter(is_embedding);
     // There is one for each way in which the workspace was ever built: the right one has made the
     // very library that this test carries.
     of_embedding

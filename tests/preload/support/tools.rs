@@ -32,9 +32,8 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let package = PACKAGES.iter().find(|(program, _)| *program == name);
     let (_, package) = package.unwrap_or_else(|| panic!("{name} is missing from the list"));
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file());
+    let found =
+        env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file());
     if found.is_none() {
         skip(&format!("{name} is not installed (Debian: {package})"));
     }

@@ -20,9 +20,7 @@ pub(crate) struct Testimony {
 impl Testimony {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().expect("a directory"),
-        }
+        Self { directory: tempfile::tempdir().expect("a directory") }
     }
 
     /// Preloads Freehold and the witness.
@@ -68,10 +66,7 @@ impl Testimony {
         }
         for (program, counts) in &programs {
             let is_excepted = excepted.iter().any(|name| program.starts_with(name));
-            assert!(
-                counts.1 == 0 || is_excepted,
-                "{program} ran without Freehold: {programs:?}"
-            );
+            assert!(counts.1 == 0 || is_excepted, "{program} ran without Freehold: {programs:?}");
         }
     }
 }

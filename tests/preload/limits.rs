@@ -1,0 +1,78 @@
+//! H14: the end of memory, under limits on address space (`ulimit -v`) and on data (`ulimit -d`).
+
+use crate::support::child::{Child, Ended};
+use crate::support::{compile, library};
+
+#[derive(Clone, Copy)]
+enum Limit {
+    AddressSpace,
+    Data,
+}
+
+/// Runs a case of the program under a limit, which is set in the shell that becomes the program.
+fn limits(case: &str, limit: Limit, mebibytes: u32) -> Ended {
+    let option = match limit {
+        Limit::AddressSpace => "v",
+        Limit::Data => "d",
+    };
+    let script =
+        format!("ulimit -{option} {} && LD_PRELOAD=$0 exec \"$1\" {case}", mebibytes * 1024);
+    Child::new("sh")
+        .args(["-c", &script])
+        .arg(library::shared())
+        .arg(compile::c("limits.c"))
+        .run()
+        .succeeded()
+}
+
+fn under_both_limits(case: &str) {
+    for mebibytes in [16, 64, 512] {
+        limits(case, Limit::AddressSpace, mebibytes);
+        limits(case, Limit::Data, mebibytes);
+    }
+}
+
+#[test]
+fn small_objects_fail_with_enomem_at_a_limit_and_can_be_had_again() {
+    under_both_limits("small");
+}
+
+#[test]
+fn medium_objects_fail_with_enomem_at_a_limit_and_can_be_had_again() {
+    under_both_limits("medium");
+}
+
+#[test]
+fn large_objects_fail_with_enomem_at_a_limit_and_can_be_had_again() {
+    under_both_limits("mebibytes");
+}
+
+#[test]
+fn what_one_size_has_taken_up_another_can_have_after_it() {
+    under_both_limits("one_size_after_another");
+}
+
+#[test]
+fn threads_that_take_all_memory_from_each_other_leave_it_usable() {
+    under_both_limits("threads");
+}
+
+#[test]
+fn a_small_address_space_is_used_as_far_as_it_goes() {
+    for mebibytes in 4..32 {
+        let ended = limits("hardly_anything", Limit::AddressSpace, mebibytes);
+        ended.check(ended.number("blocks") >= 10, "small sizes were to be had");
+    }
+}
+
+#[test]
+fn a_small_limit_on_data_is_used_as_far_as_it_goes() {
+    for mebibytes in 5..32 {
+        let ended = limits("hardly_anything", Limit::Data, mebibytes);
+        ended.check(ended.number("blocks") >= 10, "small sizes were to be had");
+    }
+    // Where not even the tables fit, the least is that nothing aborts.
+    for mebibytes in 1..5 {
+        limits("hardly_anything", Limit::Data, mebibytes);
+    }
+}

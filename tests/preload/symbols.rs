@@ -1,0 +1,173 @@
+//! What libfreehold.so shows to the dynamic loader: the functions it takes the place of, what it
+//! needs itself, and how it wants to be loaded.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use object::elf::{
+    DF_1_INITFIRST, DF_1_NODELETE, DF_1_NOW, DT_FLAGS_1, DT_NEEDED, DT_SONAME, DynamicFlags1, PF_W,
+    PF_X, PT_LOAD, PT_TLS,
+};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol};
+
+use crate::support::library;
+
+type Elf = ElfFile64<'static, Endianness>;
+
+/// The symbols, one a line, that the library is to export.
+const LIST: &str = include_str!("../../crates/capi/symbols.txt");
+
+/// What the manual pages of the C library list under `malloc(3)` and `posix_memalign(3)` and those
+/// that they refer to, and C23. One that were missing would be answered by the C library, whose
+/// memory would then come to our free.
+const C_FAMILY: &[&str] = &[
+    "aligned_alloc",
+    "calloc",
+    "cfree",
+    "free",
+    "free_aligned_sized",
+    "free_sized",
+    "mallinfo",
+    "mallinfo2",
+    "malloc",
+    "malloc_info",
+    "malloc_stats",
+    "malloc_trim",
+    "malloc_usable_size",
+    "mallopt",
+    "memalign",
+    "posix_memalign",
+    "pvalloc",
+    "realloc",
+    "reallocarray",
+    "valloc",
+];
+
+/// The most that the C library sets aside for libraries which are opened late.
+const ROOM_FOR_STORAGE: u64 = 1024;
+
+fn elf() -> Elf {
+    ElfFile64::parse(freehold_embed::LIBRARY).expect("an ELF file")
+}
+
+fn exported() -> BTreeSet<String> {
+    let elf = elf();
+    let defined = elf.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    defined.map(|symbol| symbol.name().expect("in UTF-8").to_owned()).collect()
+}
+
+/// Every form of `new` and `delete` of the C++ standard, in the names of the Itanium ABI.
+fn operators() -> impl Iterator<Item = String> {
+    let forms = |base: &'static str, rests: &'static [&'static str]| {
+        rests.iter().map(move |rest| format!("{base}{rest}"))
+    };
+    let new = |base| {
+        forms(base, &["", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t"])
+    };
+    let delete = |base| {
+        const RESTS: &[&str] = &[
+            "",
+            "RKSt9nothrow_t",
+            "m",
+            "St11align_val_t",
+            "mSt11align_val_t",
+            "St11align_val_tRKSt9nothrow_t",
+        ];
+        forms(base, RESTS)
+    };
+    new("_Znwm").chain(new("_Znam")).chain(delete("_ZdlPv")).chain(delete("_ZdaPv"))
+}
+
+#[test]
+fn exactly_the_listed_symbols_are_exported() {
+    let listed: BTreeSet<_> =
+        LIST.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+    let exported = exported();
+    let missing: Vec<_> = listed.difference(&exported).collect();
+    let unlisted: Vec<_> = exported.difference(&listed).collect();
+    assert!(missing.is_empty(), "listed and not exported: {missing:?}");
+    assert!(unlisted.is_empty(), "exported and not listed: {unlisted:?}");
+}
+
+#[test]
+fn the_whole_malloc_family_and_every_operator_are_exported() {
+    let exported = exported();
+    let family = C_FAMILY.iter().map(|&name| name.to_owned()).chain(operators());
+    let missing: Vec<_> = family.filter(|name| !exported.contains(name)).collect();
+    assert!(missing.is_empty(), "the C or C++ library would answer {missing:?}");
+}
+
+#[test]
+fn the_header_declares_what_is_exported_under_our_own_name_and_nothing_else() {
+    let path = library::include_directory().join("freehold.h");
+    let header = fs::read_to_string(path).expect("the header can be read");
+    let code = header.split("*/").filter_map(|part| part.split("/*").next());
+    let words: BTreeSet<_> = code
+        .flat_map(|part| part.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .filter(|word| word.starts_with("freehold_"))
+        .map(str::to_owned)
+        .collect();
+    let ours: BTreeSet<_> =
+        exported().into_iter().filter(|name| name.starts_with("freehold_")).collect();
+    assert_eq!(words, ours);
+}
+
+#[test]
+fn nothing_is_needed_but_a_few_functions_of_the_c_library_that_allocate_nothing() {
+    const NEEDED: &[&str] = &[
+        "__errno_location",
+        "__register_atfork",
+        "bcmp",
+        "fputs",
+        "memcpy",
+        "memmove",
+        "memset",
+        "pthread_key_create",
+        "pthread_setspecific",
+    ];
+    let elf = elf();
+    let needed: BTreeSet<_> = elf
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
+        .map(|symbol| symbol.name().expect("in UTF-8"))
+        .filter(|name| !name.is_empty())
+        .collect();
+    let unexpected: Vec<_> = needed.iter().filter(|name| !NEEDED.contains(name)).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?}");
+}
+
+#[test]
+fn the_library_needs_only_the_c_library_and_is_initialised_first_and_never_unloaded() {
+    let elf = elf();
+    let table = elf.elf_dynamic_table().expect("a dynamic table");
+    let (mut needed, mut names, mut flags) = (Vec::new(), Vec::new(), DynamicFlags1(0));
+    for entry in &table {
+        let text = || String::from_utf8_lossy(table.string(entry).expect("text")).into_owned();
+        match entry.tag {
+            DT_NEEDED => needed.push(text()),
+            DT_SONAME => names.push(text()),
+            DT_FLAGS_1 => flags = DynamicFlags1(entry.val),
+            _ => {}
+        }
+    }
+    assert_eq!(needed, ["libc.so.6"]);
+    assert_eq!(names, ["libfreehold.so.0"]);
+    for flag in [DF_1_INITFIRST, DF_1_NODELETE, DF_1_NOW] {
+        assert!(flags.contains(flag), "{flag:#x} is missing from {flags:#x}");
+    }
+}
+
+#[test]
+fn the_thread_local_storage_fits_what_is_set_aside_and_no_memory_is_writable_and_executable() {
+    let elf = elf();
+    let endian = elf.endian();
+    let segments = elf.elf_program_headers();
+    let storage = segments.iter().filter(|segment| segment.p_type(endian) == PT_TLS);
+    let storage: Vec<_> = storage.map(|segment| segment.p_memsz(endian)).collect();
+    assert!(matches!(storage[..], [bytes] if bytes <= ROOM_FOR_STORAGE), "{storage:?}");
+    for segment in segments.iter().filter(|it| it.p_type(endian) == PT_LOAD) {
+        let rights = segment.p_flags(endian);
+        assert!(!rights.contains(PF_W | PF_X), "{rights:#x}");
+    }
+}
