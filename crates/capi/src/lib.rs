@@ -23,9 +23,9 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     freehold_sys::process::abort()
 }
 
-// Exceptions that C++ throws out of `new` pass through frames of this library, and the unwinder asks
-// for the personality of each. There is nothing to clean up, so it says to go on. Weak and hidden: a
-// program's own takes its place when the archive is linked into it.
+// Exceptions that C++ throws out of `new` pass through frames of this library, and the unwinder
+// asks for the personality of each. There is nothing to clean up, so it says to go on. Weak and
+// hidden: a program's own takes its place when the archive is linked into it.
 core::arch::global_asm!(
     ".weak rust_eh_personality",
     ".hidden rust_eh_personality",
