@@ -81,6 +81,22 @@ fn resizing_keeps_the_contents_whatever_the_sizes() {
 }
 
 #[test]
+fn what_resizing_frees_stays_with_the_thread_while_there_is_room() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let mut small: Vec<_> = (0..40).map(|_| thread.alloc(24).unwrap()).collect();
+    // The magazine is neither full afterwards nor so short that all of it would stay anyway.
+    thread.free_all(small.drain(..15));
+    let larger = thread.alloc(600).unwrap();
+    thread.free(larger);
+    let given_back = estate.arena().usage().free_objects;
+    let moved = thread.resize(small.pop().unwrap(), 600).unwrap();
+    assert_eq!(estate.arena().usage().free_objects, given_back);
+    thread.free(moved);
+    thread.free_all(small);
+}
+
+#[test]
 fn freed_memory_is_used_again_before_untouched_memory() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
