@@ -32,6 +32,18 @@ fn memory_of_the_c_librarys_own_malloc_can_be_resized() {
 }
 
 #[test]
+fn large_memory_of_the_c_librarys_own_malloc_is_known_too() {
+    let ended = deepbind("large_from_plugin_freed").succeeded();
+    ended.check(notices(&ended) == 1, "it was to be said once");
+}
+
+#[test]
+fn memory_of_the_c_librarys_arenas_for_threads_is_known_too() {
+    let ended = deepbind("from_thread_of_plugin_freed").succeeded();
+    ended.check(notices(&ended) == 1, "it was to be said once");
+}
+
+#[test]
 fn our_memory_is_refused_by_the_c_librarys_own_free() {
     let ended = deepbind("to_plugin").aborted();
     ended.check(ended.err().starts_with("free(): invalid"), "the C library was to refuse it");

@@ -2,12 +2,11 @@
 //!
 //! That happens when part of a program does not see Freehold: a plugin loaded with `RTLD_DEEPBIND`
 //! calls the C library's malloc, and its memory is then freed here. Such memory is known by where
-//! it lies: the C library extends the data segment ("[heap]"), which nobody else does. It is given
-//! back to where it came from, and that is said once. Anything else is no object, and is reported.
+//! it lies and by what stands before it (`chunk.rs`). It is given back to where it came from, and
+//! that is said once. Anything else is no object, and is reported.
 
-use crate::maps::Mapping;
+use crate::chunk;
 use core::fmt::Write;
-use freehold_heap::layout::at;
 use freehold_sync::atomic::{AtomicBool, Ordering};
 use freehold_sys::stderr::Message;
 
@@ -20,21 +19,11 @@ freehold_sys::weak_function! {
         "__libc_free" in "freehold_libc_free";
 }
 
-/// glibc keeps the size of a chunk in the word before what it gives out, with flags in its low
-/// bits.
-const HEADER: usize = size_of::<usize>();
-const FLAGS: usize = 7;
-
-/// Whether `object` lies in the data segment's extension.
-fn is_from_libc(object: *const u8) -> bool {
-    Mapping::containing(object.addr()).is_some_and(|mapping| mapping.name() == "[heap]")
-}
-
 /// Gives the object back to the C library, if it came from there.
 pub(crate) fn free(object: *mut u8) -> bool {
     #[cfg(target_env = "gnu")]
     {
-        let Some(their_free) = their_free().filter(|_| is_from_libc(object)) else {
+        let Some(their_free) = their_free().filter(|_| usable_size(object).is_some()) else {
             return false;
         };
         // Relaxed: once is enough, and twice does no harm.
@@ -60,10 +49,5 @@ pub(crate) fn free(object: *mut u8) -> bool {
 
 /// The bytes that can be used at `object`, if it came from the C library's malloc.
 pub(crate) fn usable_size(object: *const u8) -> Option<usize> {
-    if cfg!(not(target_env = "gnu")) || !is_from_libc(object) {
-        return None;
-    }
-    // SAFETY: the object lies in glibc's heap, and so does the word before it.
-    let chunk = unsafe { at::<usize>(object.addr() - HEADER).read() } & !FLAGS;
-    Some(chunk.saturating_sub(HEADER))
+    if cfg!(target_env = "gnu") { chunk::usable_size(object.addr()) } else { None }
 }

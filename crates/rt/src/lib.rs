@@ -11,6 +11,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod chunk;
 mod emergency;
 mod exit;
 mod foreign;

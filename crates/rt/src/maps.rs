@@ -1,6 +1,7 @@
 //! What the kernel says about an address: the line of `/proc/self/maps` that contains it.
 
 use core::fmt;
+use core::ops::Range;
 use freehold_sys::process::File;
 
 /// A mapping of the process.
@@ -41,9 +42,18 @@ impl Mapping {
     }
 
     fn contains(&self, address: usize) -> bool {
-        let range = self.text().split(' ').next().and_then(|range| range.split_once('-'));
-        let bounds = range.map(|(from, to)| (number(from), number(to)));
-        matches!(bounds, Some((Some(from), Some(to))) if (from..to).contains(&address))
+        self.range().is_some_and(|range| range.contains(&address))
+    }
+
+    /// The addresses that are mapped.
+    pub(crate) fn range(&self) -> Option<Range<usize>> {
+        let (from, to) = self.text().split(' ').next()?.split_once('-')?;
+        Some(number(from)?..number(to)?)
+    }
+
+    /// Whether it can be read and written.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.text().split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw"))
     }
 
     /// The file or the kernel's name for it; empty for anonymous memory.
@@ -75,9 +85,11 @@ mod tests {
     fn mappings_are_found_by_any_address_in_them() {
         let local = 1;
         let stack = core::ptr::from_ref(&local).addr();
-        assert!(Mapping::containing(stack).is_some());
+        let mapping = Mapping::containing(stack).unwrap();
+        assert!(mapping.is_writable() && mapping.range().unwrap().contains(&stack));
         let code = mappings_are_found_by_any_address_in_them as fn() as usize;
-        assert!(Mapping::containing(code).unwrap().name().contains("freehold_rt"));
+        let mapping = Mapping::containing(code).unwrap();
+        assert!(mapping.name().contains("freehold_rt") && !mapping.is_writable());
         assert!(Mapping::containing(1).is_none());
     }
 }
