@@ -14,7 +14,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("gcc", "gcc"),
     ("git", "git"),
-    ("java", "default-jdk-headless"),
+    ("javac", "default-jdk-headless"),
     ("node", "nodejs"),
     ("objdump", "binutils"),
     ("perl", "perl"),

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::calls::{Call, Calls, Request};
+use crate::calls::{Call, Calls, Request, resize};
 use crate::complain::fail;
 use crate::rng::Rng;
 use crate::shadow::Shadow;
@@ -23,6 +23,12 @@ pub(crate) struct Block {
 
 // SAFETY: a block belongs to whoever has the value, as with `Box`.
 unsafe impl Send for Block {}
+
+/// The parts of a block that are filled: where they start, and their bytes.
+fn stretches(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (step, length) = if bytes <= FILLED { (bytes.max(1), bytes) } else { (PAGE, STRETCH) };
+    (0..bytes).step_by(step).map(move |start| (start, length.min(bytes - start)))
+}
 
 impl Block {
     /// Gets a block, enters it, checks what was promised, and fills it. `None` without memory.
@@ -54,12 +60,7 @@ impl Block {
         // SAFETY: just given out.
         let usable = unsafe { calls.usable_size(address) };
         shadow.claim(address.addr(), usable);
-        let block = Self {
-            address,
-            request,
-            usable,
-            tag: rng.below(255) as u8 + 1,
-        };
+        let block = Self { address, request, usable, tag: rng.below(255) as u8 + 1 };
         let align = calls.promised_align(request);
         if !address.addr().is_multiple_of(align) {
             block.complain("is not a multiple of the alignment");
@@ -85,20 +86,8 @@ impl Block {
         self.request.call.is_of_c()
     }
 
-    /// The parts that are filled: where they start, and their bytes.
-    fn stretches(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let (step, length) = if bytes <= FILLED {
-            (bytes.max(1), bytes)
-        } else {
-            (PAGE, STRETCH)
-        };
-        (0..bytes)
-            .step_by(step)
-            .map(move |start| (start, length.min(bytes - start)))
-    }
-
     fn fill(&mut self) {
-        for (start, length) in self.stretches(self.usable) {
+        for (start, length) in stretches(self.usable) {
             // SAFETY: inside a block that is ours.
             unsafe { self.address.byte_add(start).cast::<u8>().write_bytes(self.tag, length) };
         }
@@ -120,7 +109,7 @@ impl Block {
 
     /// Complains unless the first `bytes` are as they were filled when it had `filled`.
     fn check_contents(&self, bytes: usize, filled: usize) {
-        for (start, length) in self.stretches(filled) {
+        for (start, length) in stretches(filled) {
             if start < bytes && !self.holds_only(self.tag, start, length.min(bytes - start)) {
                 self.complain("was written to by somebody else");
             }
@@ -155,7 +144,7 @@ impl Block {
         self.check(calls);
         shadow.release(self.address.addr(), self.usable);
         // SAFETY: the block is ours, and the old address is forgotten.
-        let moved = unsafe { calls.resize(self.address, size, rng) };
+        let moved = unsafe { resize(self.address, size, rng) };
         let request = Request { call: Call::Realloc, size, align: 1 };
         let Some(mut new) = Self::entered(calls, shadow, request, moved, rng) else {
             shadow.claim(self.address.addr(), self.usable);

@@ -40,16 +40,41 @@ pub(crate) enum Call {
     NewArrayAlignedNothrow,
 }
 
-use Call::*;
+use Call::{
+    AlignedAlloc, Calloc, Malloc, Memalign, New, NewAligned, NewAlignedNothrow, NewArray,
+    NewArrayAligned, NewArrayAlignedNothrow, NewArrayNothrow, NewNothrow, PosixMemalign, Pvalloc,
+    Realloc, Reallocarray, Valloc,
+};
 
 /// How many there are.
 pub(crate) const CALLS: usize = NewArrayAlignedNothrow as usize + 1;
 
 /// The usual ones more often than the rare ones.
 const ALLOCATING: [Call; 24] = [
-    Malloc, Malloc, Malloc, Malloc, Malloc, Malloc, Calloc, Calloc, Realloc, Reallocarray,
-    AlignedAlloc, PosixMemalign, Memalign, Valloc, Pvalloc, New, New, NewArray, NewNothrow,
-    NewArrayNothrow, NewAligned, NewArrayAligned, NewAlignedNothrow, NewArrayAlignedNothrow,
+    Malloc,
+    Malloc,
+    Malloc,
+    Malloc,
+    Malloc,
+    Malloc,
+    Calloc,
+    Calloc,
+    Realloc,
+    Reallocarray,
+    AlignedAlloc,
+    PosixMemalign,
+    Memalign,
+    Valloc,
+    Pvalloc,
+    New,
+    New,
+    NewArray,
+    NewNothrow,
+    NewArrayNothrow,
+    NewAligned,
+    NewArrayAligned,
+    NewAlignedNothrow,
+    NewArrayAlignedNothrow,
 ];
 
 /// Every block starts at a multiple of this.
@@ -213,22 +238,6 @@ impl Calls {
         unsafe { (self.usable_size)(object) }
     }
 
-    /// Resizes an object that C's functions gave out, to at least one byte.
-    ///
-    /// # Safety
-    /// `object` is one of malloc's, in use by the caller alone, and only what is returned is used
-    /// afterwards.
-    pub(crate) unsafe fn resize(&self, object: Pointer, size: usize, rng: &mut Rng) -> Pointer {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if rng.one_in(2) {
-                return libc::realloc(object, size);
-            }
-            let (count, each) = factors(size, rng);
-            libc::reallocarray(object, count, each)
-        }
-    }
-
     /// Gives an object back, by one of the functions that belong to the one that gave it out.
     ///
     /// # Safety
@@ -274,12 +283,24 @@ impl Calls {
     }
 }
 
+/// Resizes an object that C's functions gave out, to at least one byte.
+///
+/// # Safety
+/// `object` is one of malloc's, in use by the caller alone, and only what is returned is used
+/// afterwards.
+pub(crate) unsafe fn resize(object: Pointer, size: usize, rng: &mut Rng) -> Pointer {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if rng.one_in(2) {
+            return libc::realloc(object, size);
+        }
+        let (count, each) = factors(size, rng);
+        libc::reallocarray(object, count, each)
+    }
+}
+
 /// Two numbers whose product is `size`.
 fn factors(size: usize, rng: &mut Rng) -> (usize, usize) {
     let each = [1, 2, 3, 8, 24][rng.below(5)];
-    if size.is_multiple_of(each) {
-        (size / each, each)
-    } else {
-        (1, size)
-    }
+    if size.is_multiple_of(each) { (size / each, each) } else { (1, size) }
 }

@@ -20,10 +20,7 @@ impl Write for Line {
 /// Says what is wrong, and ends the process.
 #[cold]
 pub(crate) fn fail(what: Arguments) -> ! {
-    let mut line = Line {
-        text: [0; 512],
-        used: 0,
-    };
+    let mut line = Line { text: [0; 512], used: 0 };
     // A line that is cut off is better than none.
     let _ = writeln!(line, "stress: {what}");
     // SAFETY: writes initialised bytes of a local variable.

@@ -21,17 +21,14 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use questions::Questions;
+use questions::{in_use, trim};
 use worker::{Shared, Worker};
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|it| it.parse::<u64>());
-    let (Some(Ok(threads)), Some(Ok(seconds)), Some(Ok(seed)), None) = (
-        arguments.next(),
-        arguments.next(),
-        arguments.next(),
-        arguments.next(),
-    ) else {
+    let (Some(Ok(threads)), Some(Ok(seconds)), Some(Ok(seed)), None) =
+        (arguments.next(), arguments.next(), arguments.next(), arguments.next())
+    else {
         eprintln!("usage: freehold-stress THREADS SECONDS SEED");
         std::process::exit(2);
     };
@@ -41,8 +38,9 @@ fn main() {
         Instant::now() + Duration::from_secs(seconds),
         seed,
     ));
-    println!("malloc: {}", if shared.questions.is_freehold() { "Freehold" } else { "other" });
-    let at_start = shared.questions.in_use();
+    let is_freehold = shared.questions.is_freehold();
+    println!("malloc: {}", if is_freehold { "Freehold" } else { "other" });
+    let at_start = in_use();
     run(&shared);
     let left = Worker::new(0, &shared).finish();
     println!("operations: {}", left.operations);
@@ -53,14 +51,14 @@ fn main() {
     println!("questions: {}", left.questions);
     println!("calls unused: {}", left.calls_unused);
     shared.shadow.check_empty();
-    check_nothing_is_lost(&shared.questions, at_start);
+    check_nothing_is_lost(at_start);
 }
 
 /// Runs all threads, and the threads that they start, to their ends.
 fn run(shared: &Arc<Shared>) {
     let (sender, receiver) = mpsc::channel();
     for lane in 0..shared.post.boxes() {
-        Worker::new(lane, shared).start(sender.clone());
+        Worker::new(lane, shared).start(&sender);
     }
     drop(sender);
     // Each thread sends the handle of its successor before it ends; when the last one has ended,
@@ -72,11 +70,11 @@ fn run(shared: &Arc<Shared>) {
 
 /// What malloc says is in use must be about what it was at the start: all that came and went in
 /// between was freed.
-fn check_nothing_is_lost(questions: &Questions, at_start: usize) {
+fn check_nothing_is_lost(at_start: usize) {
     /// What threads' caches, the slabs that are partly used, and the standard library may hold.
     const SLACK: usize = 4 << 20;
-    questions.trim();
-    let at_end = questions.in_use();
+    trim();
+    let at_end = in_use();
     println!("in use: {at_end} bytes, at the start {at_start}");
     if at_end > at_start + SLACK {
         complain::fail(format_args!(

@@ -13,9 +13,7 @@ impl Post {
     /// So many boxes, all empty.
     pub(crate) fn new(boxes: usize) -> Self {
         let empty = || Mutex::new(Vec::new());
-        Self {
-            boxes: (0..boxes).map(|_| empty()).collect(),
-        }
+        Self { boxes: (0..boxes).map(|_| empty()).collect() }
     }
 
     /// How many boxes there are.

@@ -38,10 +38,7 @@ impl Shadow {
                 0,
             )
         };
-        assert!(
-            place != libc::MAP_FAILED,
-            "no address space for the shadow map"
-        );
+        assert!(place != libc::MAP_FAILED, "no address space for the shadow map");
         Self {
             // SAFETY: the mapping is of that size, zero, and never unmapped.
             words: unsafe { std::slice::from_raw_parts(place.cast(), WORDS) },
@@ -54,9 +51,7 @@ impl Shadow {
         self.each_word(address, bytes, |word, bits| {
             // Relaxed, here and below: each bit is an account of its own.
             if word.fetch_or(bits, Ordering::Relaxed) & bits != 0 {
-                fail(format_args!(
-                    "the block of {bytes} bytes at {address:#x} overlaps another"
-                ));
+                fail(format_args!("the block of {bytes} bytes at {address:#x} overlaps another"));
             }
         });
         self.units.fetch_add(bytes >> UNIT_SHIFT, Ordering::Relaxed);

@@ -100,15 +100,15 @@ impl Worker {
     }
 
     /// Starts a thread that works, and sends its handle.
-    pub(crate) fn start(self, handles: Sender<JoinHandle<()>>) {
+    pub(crate) fn start(self, handles: &Sender<JoinHandle<()>>) {
         self.shared.threads.fetch_add(1, Ordering::Relaxed);
         let sender = handles.clone();
-        let handle = thread::spawn(move || self.live(sender));
+        let handle = thread::spawn(move || self.live(&sender));
         handles.send(handle).expect("the main thread receives");
     }
 
     /// Works, and leaves everything to a new thread; at the end of the time to the letter box.
-    fn live(mut self, handles: Sender<JoinHandle<()>>) {
+    fn live(mut self, handles: &Sender<JoinHandle<()>>) {
         loop {
             self.round();
             if Instant::now() >= self.shared.until {
@@ -140,8 +140,8 @@ impl Worker {
         if self.rng.one_in(STEPS_BETWEEN_QUESTIONS) {
             return self.ask();
         }
-        let is_full = self.blocks.len() >= MOST_BLOCKS
-            || self.bytes >= LIVE / self.shared.post.boxes();
+        let is_full =
+            self.blocks.len() >= MOST_BLOCKS || self.bytes >= LIVE / self.shared.post.boxes();
         match self.rng.below(100) {
             0..45 if !is_full => self.allocate(),
             0..75 => {
@@ -180,11 +180,7 @@ impl Worker {
             0 => 1 << self.rng.below(22),
             _ => 1 << self.rng.below(13),
         };
-        let request = Request {
-            call,
-            size: self.size(),
-            align,
-        };
+        let request = Request { call, size: self.size(), align };
         let shared = &self.shared;
         if let Some(block) = Block::new(&shared.calls, &shared.shadow, request, &mut self.rng) {
             shared.used.fetch_or(1 << call as u32, Ordering::Relaxed);

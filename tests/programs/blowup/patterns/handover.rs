@@ -1,5 +1,5 @@
-//! Generations of threads that hand their blocks on, after Larson and Krishnan: each replaces random
-//! blocks that its predecessors have allocated, starts a successor, and ends.
+//! Generations of threads that hand their blocks on, after Larson and Krishnan: each replaces
+//! random blocks that its predecessors have allocated, starts a successor, and ends.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -22,11 +22,8 @@ struct Common<'a> {
 
 /// Runs until the time is over and there have been enough generations.
 pub(crate) fn run(meter: &Meter, duration: Duration) {
-    let common = Common {
-        meter,
-        time_is_over: AtomicBool::new(false),
-        generations: AtomicUsize::new(0),
-    };
+    let common =
+        Common { meter, time_is_over: AtomicBool::new(false), generations: AtomicUsize::new(0) };
     thread::scope(|scope| {
         let (sender, receiver) = channel();
         // The first thread allocates the blocks of all, interleaved.
@@ -38,7 +35,7 @@ pub(crate) fn run(meter: &Meter, duration: Duration) {
             }
         }
         for (n, blocks) in lines.into_iter().enumerate() {
-            start(scope, &common, blocks, Sizes::new(n + 1, 10, 1000), sender.clone());
+            start(scope, &common, blocks, Sizes::new(n + 1, 10, 1000), &sender);
         }
         drop(sender);
         let watcher = scope.spawn(|| {
@@ -61,10 +58,10 @@ fn start<'scope, 'env>(
     common: &'env Common<'env>,
     blocks: Vec<Block>,
     sizes: Sizes,
-    handles: Sender<Handle<'scope>>,
+    handles: &Sender<Handle<'scope>>,
 ) {
     let sender = handles.clone();
-    let handle = scope.spawn(move || live(scope, common, blocks, sizes, sender));
+    let handle = scope.spawn(move || live(scope, common, blocks, sizes, &sender));
     handles.send(handle).expect("the first thread receives");
 }
 
@@ -73,7 +70,7 @@ fn live<'scope, 'env>(
     common: &'env Common<'env>,
     mut blocks: Vec<Block>,
     mut sizes: Sizes,
-    handles: Sender<Handle<'scope>>,
+    handles: &Sender<Handle<'scope>>,
 ) {
     for _ in 0..REPLACEMENTS {
         let victim = sizes.below(blocks.len());
@@ -88,4 +85,3 @@ fn live<'scope, 'env>(
         block.free(common.meter);
     }
 }
-
