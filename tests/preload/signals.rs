@@ -1,15 +1,21 @@
 //! H20: signal handlers that allocate.
 
-use crate::support::child::Child;
+use crate::support::child::{Child, Ended};
 use crate::support::compile;
 
-fn signals(case: &str) -> crate::support::child::Ended {
+fn signals(case: &str) -> Ended {
     Child::new(compile::c("signals.c")).arg(case).arg("2").freehold().run().succeeded()
 }
 
 #[test]
 fn handlers_may_allocate_resize_and_free_while_all_threads_are_in_malloc() {
     let ended = signals("timer_signals");
+    ended.check(ended.number("handled") > 100, "there were to be many signals");
+}
+
+#[test]
+fn handlers_may_allocate_while_what_a_thread_has_at_hand_runs_out_and_is_filled_again() {
+    let ended = signals("timer_signals_in_bursts");
     ended.check(ended.number("handled") > 100, "there were to be many signals");
 }
 

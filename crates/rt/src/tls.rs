@@ -79,14 +79,16 @@ macro_rules! naked_allocate {
             "cmp rdi, {small_max}",
             "ja {slow}",
             "lea rax, [rip + {classes}]",
-            "movzx eax, byte ptr [rax + rdi]",
+            "movzx esi, byte ptr [rax + rdi]",
             concat!("mov rdx, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
-            "mov rcx, qword ptr fs:[rdx + rax * 8 + {tops}]",
+            "mov rcx, qword ptr fs:[rdx + rsi * 8 + {tops}]",
             "sub cl, {slot}",
             // Below or equal: the magazine is empty, or there is none.
             "jbe {slow}",
-            "mov qword ptr fs:[rdx + rax * 8 + {tops}], rcx",
+            // The object first: a signal handler that finds the magazine empty fills it, and would
+            // write to the slot.
             "mov rax, qword ptr [rcx]",
+            "mov qword ptr fs:[rdx + rsi * 8 + {tops}], rcx",
             "ret",
             small_max = const $crate::SMALL_MAX,
             classes = sym $crate::CLASSES,
@@ -167,9 +169,11 @@ pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
         return None;
     }
     let slot = top - SLOT;
-    // SAFETY: sets the place that was read above to the slot below, which has an object, and
-    // objects are not null.
+    // SAFETY: the slot below the place has an object, and objects are not null. The object is read
+    // before the place is set, which the assembly keeps apart, for the reason given in
+    // `naked_allocate`.
     unsafe {
+        let object = at::<usize>(slot).read();
         asm!(
             "mov qword ptr fs:[{0} + {1} * 8 + {tops}], {2}",
             in(reg) distance,
@@ -178,7 +182,7 @@ pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
             tops = const offset_of!(Local, cache.tops),
             options(nostack, preserves_flags),
         );
-        Some(NonNull::new_unchecked(at(at::<usize>(slot).read())))
+        Some(NonNull::new_unchecked(at(object)))
     }
 }
 

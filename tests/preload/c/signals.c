@@ -78,12 +78,35 @@ static timer_t start_timer(int signal)
 	return timer;
 }
 
-static void timer_signals(void)
+/* Takes more blocks of one size than the allocator keeps at hand, and frees them all, so that what it
+ * has at hand is used up and filled again and again. The first size is one of the handler's. */
+static void *work_in_bursts(void *number)
+{
+	enum { BLOCKS = 200 };
+	uint64_t *blocks[BLOCKS];
+	uint64_t tag = (uintptr_t)number << 32;
+	long steps = 0;
+	while (!stop) {
+		for (uint64_t i = 0; i < BLOCKS; i++) {
+			blocks[i] = malloc(24);
+			CHECK(blocks[i]);
+			*blocks[i] = tag + i;
+		}
+		for (uint64_t i = 0; i < BLOCKS; i++)
+			CHECK(*blocks[i] == tag + i);
+		for (int i = 0; i < BLOCKS; i++)
+			free(blocks[i]);
+		steps++;
+	}
+	return (void *)steps;
+}
+
+static void run_under_signals(void *(*worker)(void *))
 {
 	pthread_t threads[THREADS];
 	handle(SIGUSR1, allocate_in_handler);
 	for (uintptr_t i = 0; i < THREADS; i++)
-		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+		CHECK(pthread_create(&threads[i], NULL, worker, (void *)i) == 0);
 	timer_t timer = start_timer(SIGUSR1);
 	uint64_t end = nanoseconds() + (uint64_t)seconds * 1000000000;
 	struct timespec pause = {0, 1000000};
@@ -97,6 +120,16 @@ static void timer_signals(void)
 	}
 	printf("handled: %ld\n", handled);
 	CHECK(handled > 0);
+}
+
+static void timer_signals(void)
+{
+	run_under_signals(work);
+}
+
+static void timer_signals_in_bursts(void)
+{
+	run_under_signals(work_in_bursts);
 }
 
 /* What a handler frees while the allocator is busy must be freed in the end. */
@@ -216,6 +249,7 @@ static void written_after_free(void)
 
 static const struct test_case CASES[] = {
 	{"timer_signals", timer_signals},
+	{"timer_signals_in_bursts", timer_signals_in_bursts},
 	{"frees_in_handlers", frees_in_handlers},
 	{"crash_in_program", crash_in_program},
 	{"crash_in_realloc", crash_in_realloc},
