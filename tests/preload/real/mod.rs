@@ -3,8 +3,8 @@
 //! What they are made to do is deterministic, so that all they write can be compared, and such that
 //! they use their threads and child processes. A witness proves that Freehold was live.
 
-// mod cargo;
-// mod compilers;
+mod cargo;
+mod compilers;
 mod git;
 mod java;
 mod node;
