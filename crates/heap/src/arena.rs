@@ -10,7 +10,7 @@ use crate::direct::DirectMappings;
 use crate::heap::Heap;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE, ZONE_BLOCKS, at};
 use crate::lease::Leases;
-use crate::magazine::Magazines;
+use crate::magazine::Magazine;
 use crate::outbox::Outbox;
 use crate::policy::grow;
 use crate::pool::Pool;
@@ -35,7 +35,7 @@ pub struct Arena<S: System> {
     pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) direct: DirectMappings,
     pub(crate) purger: Purger,
-    pub(crate) magazines: Stock<Magazines>,
+    pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
     /// What threads without a heap claim and release.
     pub(crate) tally: Tally,

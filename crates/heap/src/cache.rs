@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
-use crate::magazine::{EMPTY, MAGAZINES, Magazines, Rounds, SLOT};
+use crate::magazine::{EMPTY, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::outbox::Outbox;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
@@ -43,14 +43,14 @@ pub enum Holding {
 pub struct ThreadCache {
     /// For each class the next free slot of the magazine; 0 if there is no magazine.
     pub tops: [usize; MAGAZINES],
-    /// For each class the number that tells starts of objects from other addresses.
+    /// For each class the number that tells starts of objects from other addresses; 0 if there is
+    /// no magazine.
     pub magic: [u32; MAGAZINES],
     /// Granules that the map can be asked for.
     pub limit: usize,
     /// The map of the heap: a class for every granule whose objects the thread keeps.
     pub map: usize,
     heap: *const Heap,
-    magazines: *mut Magazines,
     pub(crate) outbox: *mut Outbox,
     /// For each class whether its magazine was last empty rather than full.
     pub(crate) emptied: u64,
@@ -81,7 +81,6 @@ impl ThreadCache {
             limit: 0,
             map: 0,
             heap: ptr::null(),
-            magazines: ptr::null_mut(),
             outbox: ptr::null_mut(),
             emptied: 0,
             released: 0,
@@ -141,21 +140,87 @@ impl ThreadCache {
         in_granule.wrapping_mul(magic) < magic && self.push(Class(class), address)
     }
 
+    /// Makes sure that there is a magazine for `class`, if the thread may have any. Only then does
+    /// the fast path keep objects of the class.
+    pub(crate) fn provide_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+        let n = usize::from(class.0);
+        if self.tops[n] != 0 || !matches!(self.holding, Holding::Exclusive | Holding::Shared) {
+            return;
+        }
+        let magazine = match self.heap() {
+            Some(heap) => heap.take_magazine(arena, class),
+            None => arena.magazines.lease(&arena.system),
+        };
+        if let Some(magazine) = magazine {
+            self.load(class, Magazine::first_slot(magazine));
+        }
+    }
+
+    /// Leaves the empty magazine of a class to the heap's next leaseholder, or gives it back.
+    fn leave_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+        let top = self.unload_magazine(class);
+        if top == 0 {
+            return;
+        }
+        let magazine = Magazine::of_slot(top);
+        match self.heap() {
+            Some(heap) => heap.leave_magazine(class, magazine),
+            // SAFETY: this thread's, empty, and forgotten.
+            None => unsafe { arena.magazines.give_back(magazine) },
+        }
+    }
+
+    /// Uses a magazine of the thread's for `class`: the one whose next free slot is `top`.
+    fn load(&mut self, class: Class, top: usize) {
+        self.tops[usize::from(class.0)] = top;
+        // Second: a signal handler that finds the number finds the magazine, too.
+        compiler_fence(Ordering::SeqCst);
+        self.magic[usize::from(class.0)] = class.info().magic;
+    }
+
+    /// Stops using the magazine for `class`, and returns its next free slot; 0 if there is none.
+    fn unload_magazine(&mut self, class: Class) -> usize {
+        self.magic[usize::from(class.0)] = 0;
+        compiler_fence(Ordering::SeqCst);
+        core::mem::take(&mut self.tops[usize::from(class.0)])
+    }
+
+    /// Exchanges the empty magazine of `class` for a full one from the heap's inbox, if there is
+    /// one.
+    pub(crate) fn receive(&mut self, class: Class) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        let inbox = heap.inbox(class);
+        if !inbox.is_open() {
+            heap.open_inbox(class);
+            return false;
+        }
+        let top = self.unload_magazine(class);
+        let spare = Magazine::of_slot(top);
+        let fits = top == 0 || top as u8 == EMPTY;
+        let Some(full) = fits.then(|| inbox.take(spare.addr())).flatten() else {
+            if top != 0 {
+                self.load(class, top);
+            }
+            return false;
+        };
+        let full = at::<Magazine>(full);
+        // SAFETY: it is this thread's now.
+        let rounds = unsafe { (*full).noted_rounds() };
+        self.load(class, Magazine::slot_after(full, rounds));
+        true
+    }
+
     /// Empties a magazine, and returns what was in it.
     pub(crate) fn empty(&mut self, class: Class) -> Rounds {
         let n = usize::from(class.0);
-        let mut rounds = Rounds::NONE;
-        // SAFETY: leased to this thread.
-        if let Some(magazines) = unsafe { self.magazines.as_ref() } {
-            let (first, end) = (magazines.first_slot(n), self.tops[n]);
-            // First, so that a signal handler finds it in order.
-            self.tops[n] = first;
-            for slot in (first..end).step_by(SLOT) {
-                // SAFETY: a slot of the magazine below the next free one.
-                rounds.push(unsafe { at::<usize>(slot).read() });
-            }
+        let end = self.tops[n];
+        if end == 0 {
+            return Rounds::NONE;
         }
-        rounds
+        // First, so that a signal handler finds it in order.
+        self.tops[n] = Magazine::first_slot(Magazine::of_slot(end));
+        // SAFETY: the magazine is this thread's.
+        unsafe { Magazine::copy_below(end) }
     }
 
     /// What kind of heap the thread has.
@@ -199,14 +264,7 @@ impl ThreadCache {
     #[cold]
     fn find_heap<S: System>(&mut self, arena: &Arena<S>) {
         self.hint = arena.next_hint();
-        self.magazines = arena.magazines.lease(&arena.system).unwrap_or(ptr::null_mut());
         self.holding = Holding::Shared;
-        if self.magazines.is_null() {
-            return;
-        }
-        for n in 1..MAGAZINES {
-            self.empty(Class(n as u8));
-        }
         if let Some(heap) = arena.lease() {
             self.holding = Holding::Exclusive;
             self.heap = ptr::from_ref(heap);
@@ -214,17 +272,9 @@ impl ThreadCache {
         }
     }
 
-    /// Lets the fast path keep what stands in the heap's map. Without magazines it keeps nothing.
+    /// Lets the fast path keep what stands in the heap's map, as far as there are magazines.
     pub(crate) fn use_map_of(&mut self, heap: &Heap) {
-        if self.magazines.is_null() {
-            return;
-        }
-        if self.map != heap.map() {
-            self.map = heap.map();
-            for n in 1..MAGAZINES {
-                self.magic[n] = Class(n as u8).info().magic;
-            }
-        }
+        self.map = heap.map();
         self.limit = heap.mapped();
     }
 
@@ -246,11 +296,8 @@ impl ThreadCache {
         (self.limit, self.map) = (0, 0);
         let flushed = self.flush(arena);
         self.holding = Holding::Ended;
-        self.tops = [0; MAGAZINES];
-        let magazines = core::mem::replace(&mut self.magazines, ptr::null_mut());
-        if !magazines.is_null() {
-            // SAFETY: leased to this thread, just emptied, and forgotten.
-            unsafe { arena.magazines.give_back(magazines) };
+        for n in 1..MAGAZINES {
+            self.leave_magazine(arena, Class(n as u8));
         }
         let outbox = core::mem::replace(&mut self.outbox, ptr::null_mut());
         if !outbox.is_null() {

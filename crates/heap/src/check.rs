@@ -19,7 +19,8 @@ pub struct Census {
     pub run_granules: usize,
     /// Free objects known to slabs and their words.
     pub free_objects: usize,
-    /// Objects that are out: in use, in threads' bins and outboxes, or in medium bins.
+    /// Objects that are out: in use, in threads' magazines and outboxes, in inboxes, or in medium
+    /// bins.
     pub objects_out: usize,
 }
 

@@ -109,6 +109,13 @@ impl Class {
         usize::from(self.0) - 1 - SMALL_CLASSES
     }
 
+    /// Whether a small object of the class starts `offset` bytes into a slab.
+    #[inline]
+    pub fn starts_at(self, offset: u32) -> bool {
+        let magic = self.info().magic;
+        offset.wrapping_mul(magic) < magic
+    }
+
     /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {

@@ -7,8 +7,9 @@ use crate::class::Class;
 use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
-use crate::magazine::{MAGAZINES, ROUNDS};
+use crate::magazine::{MAGAZINES, ROUNDS, Rounds};
 use crate::outbox::FreedTwice;
+use crate::parcel::Parcel;
 use crate::tables::RUN;
 use crate::tally::Account;
 use core::ptr;
@@ -57,6 +58,24 @@ impl ThreadCache {
         kept == class.0
     }
 
+    /// Puts a small object of another heap's into the parcel for that heap. Fails if it is anything
+    /// else, or there is no such parcel, or no room: [`ThreadCache::post`] does the rest.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`].
+    #[inline]
+    #[must_use]
+    pub unsafe fn add_to_parcel<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
+        let Some(g) = arena.granule_of(address) else { return false };
+        // SAFETY: the outbox is leased to this thread.
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return false };
+        let tag = arena.tag(g);
+        let class = Class(tag.class());
+        let Some(parcel) = outbox.parcel(class) else { return false };
+        let in_granule = (address - arena.tables.region) as u32 % GRANULE as u32;
+        class.starts_at(in_granule) && parcel.add(tag.owner(), address)
+    }
+
     /// Puts an object of a slab where it costs least: a medium one of the slab that the thread is
     /// taking from back there, others into the outbox. Fails if it is not an object of a slab, or
     /// one that the thread keeps, or if there is no room: [`ThreadCache::free_slow`] does the rest.
@@ -68,7 +87,10 @@ impl ThreadCache {
     pub unsafe fn post<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
         let Some(InSlab { class, slab, index }) = arena.object_at(address) else { return false };
         if class.is_small() {
-            if self.keeps(slab, class) {
+            // SAFETY: the outbox is leased to this thread.
+            let outbox = unsafe { self.outbox.as_mut() };
+            let rests = outbox.and_then(|it| it.parcel(class)).is_some_and(Parcel::rests);
+            if !rests || self.keeps(slab, class) {
                 return false;
             }
         } else if let Some(bins) = self.medium_bins() {
@@ -92,7 +114,8 @@ impl ThreadCache {
     ) -> Result<(), Invalid> {
         if let Some(InSlab { class, slab, index }) = arena.object_at(address) {
             if class.is_small() && self.keeps(slab, class) {
-                // The fast path came here because the magazine is full; `resize` just came.
+                self.provide_magazine(arena, class);
+                // There is room if the fast path was not asked, or if there was no magazine.
                 if self.push(class, address) {
                     return Ok(());
                 }
@@ -131,9 +154,34 @@ impl ThreadCache {
                 None => {}
             }
         }
+        if class.is_small() && self.pack(arena, class, slab, address)? {
+            return Ok(());
+        }
         self.send_home(arena, class, slab, index, None)?;
         self.note_released(arena, 0);
         Ok(())
+    }
+
+    /// Puts a small object of another heap's into a parcel, if that heap wants it.
+    fn pack<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        slab: Granule,
+        address: usize,
+    ) -> Result<bool, Invalid> {
+        self.provide_outbox(arena);
+        // SAFETY: the outbox is leased to this thread.
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return Ok(false) };
+        let Some(unwanted) = arena.pack(outbox, class, slab, address) else { return Ok(true) };
+        self.give_back(arena, class, unwanted.as_slice())?;
+        Ok(false)
+    }
+
+    fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
+        if self.outbox.is_null() && self.holding() != Holding::Ended {
+            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+        }
     }
 
     /// Sends an object home, by way of the outbox.
@@ -145,9 +193,7 @@ impl ThreadCache {
         index: usize,
         held: Option<&mut Held>,
     ) -> Result<(), Invalid> {
-        if self.outbox.is_null() && self.holding() != Holding::Ended {
-            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
-        }
+        self.provide_outbox(arena);
         // SAFETY: the outbox is leased to this thread.
         let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() } {
             if outbox.add(class, slab, index) {
@@ -210,12 +256,21 @@ impl ThreadCache {
         Ok(())
     }
 
-    /// Gives back all objects that the thread has in magazines and in its outbox. It can go on.
+    /// Gives back all objects that the thread has in magazines, parcels, its inboxes and its
+    /// outbox. It can go on.
     pub fn flush<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
         for n in 1..MAGAZINES {
             let class = Class(n as u8);
             let rounds = self.empty(class);
             self.give_back(arena, class, rounds.as_slice())?;
+            // SAFETY: the outbox is leased to this thread.
+            let outbox = unsafe { self.outbox.as_mut() };
+            let parcel = outbox.and_then(|it| it.parcel(class));
+            let rounds = parcel.map_or(Rounds::NONE, Parcel::empty);
+            self.give_back(arena, class, rounds.as_slice())?;
+        }
+        if let Some(heap) = self.heap() {
+            heap.close_inboxes(|class, objects| self.give_back(arena, class, objects))?;
         }
         // SAFETY: the outbox is leased to this thread.
         if let Some(outbox) = unsafe { self.outbox.as_mut() } {

@@ -15,13 +15,15 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
 use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::{BLOCK_GRANULES, Granule, at};
+use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
-use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use freehold_sync::freed;
+use freehold_sync::inbox::Inbox;
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Count, Ledger, Pushed, State};
 use freehold_sys::System;
@@ -83,6 +85,14 @@ pub struct Heap {
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
     pub(crate) tally: Tally,
+    /// For each class, what other threads have freed of this heap's and sent to it. Open while a
+    /// thread has the lease and has allocated in the class.
+    inboxes: [Inbox; SMALL_CLASSES + 1],
+    /// Empty magazines, which change hands with the heap: for each class one, or 0. Used by the
+    /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
+    magazines: [AtomicUsize; SMALL_CLASSES + 1],
+    /// Whether magazines have been made.
+    furnished: AtomicBool,
 }
 
 // SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
@@ -136,6 +146,9 @@ impl Heap {
             attached: UnsafeCell::new([Attached::default(); SMALL_CLASSES + 1]),
             medium: UnsafeCell::new(MediumBins::new()),
             tally: Tally::default(),
+            inboxes: [const { Inbox::new() }; SMALL_CLASSES + 1],
+            magazines: [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1],
+            furnished: AtomicBool::new(false),
         }
     }
 
@@ -180,6 +193,46 @@ impl Heap {
     /// The map's reservation, if this heap has one of its own.
     pub(crate) fn map_reservation(&self) -> (usize, usize) {
         (self.map, self.map_bytes)
+    }
+
+    /// Where other threads send what they freed of this heap's.
+    pub(crate) fn inbox(&self, class: Class) -> &Inbox {
+        &self.inboxes[usize::from(class.0)]
+    }
+
+    /// Lets other threads send objects of a class. Only for the leaseholder of an exclusive heap.
+    pub(crate) fn open_inbox(&self, class: Class) {
+        debug_assert!(self.exclusive);
+        self.inbox(class).open();
+    }
+
+    /// Takes the magazine of a class away, for the leaseholder. The first time magazines are made
+    /// for all classes at once, so that threads that start together do not wait for each other.
+    pub(crate) fn take_magazine<S: System>(
+        &self,
+        arena: &Arena<S>,
+        class: Class,
+    ) -> Option<*mut Magazine> {
+        if !self.furnished.load(Ordering::Relaxed) {
+            let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
+            for (i, place) in self.magazines[1..].iter().enumerate() {
+                place.store(first.wrapping_add(i).addr(), Ordering::Relaxed);
+            }
+            self.furnished.store(true, Ordering::Relaxed);
+        }
+        let place = &self.magazines[usize::from(class.0)];
+        let magazine = place.load(Ordering::Relaxed);
+        place.store(0, Ordering::Relaxed);
+        match magazine {
+            // Lost with a thread that vanished in a fork.
+            0 => arena.magazines.lease(&arena.system),
+            address => Some(at(address)),
+        }
+    }
+
+    /// Leaves an empty magazine to the next leaseholder.
+    pub(crate) fn leave_magazine(&self, class: Class, magazine: *mut Magazine) {
+        self.magazines[usize::from(class.0)].store(magazine.addr(), Ordering::Relaxed);
     }
 
     fn map_entry(&self, g: Granule) -> &AtomicU8 {

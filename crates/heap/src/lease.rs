@@ -79,6 +79,11 @@ impl<S: System> Arena<S> {
     pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
         // SAFETY: the leaseholder alone uses the medium bins.
         let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        let closed = heap.close_inboxes(|class, objects| {
+            released += self.send_each_home(class, objects);
+            Ok::<(), core::convert::Infallible>(())
+        });
+        let Ok(()) = closed;
         let mut held = heap.hold();
         self.let_go_of_slabs(&mut held);
         released += held.account.total_released();

@@ -27,6 +27,7 @@ pub mod lease;
 pub mod magazine;
 pub mod medium;
 mod outbox;
+mod parcel;
 pub mod policy;
 mod pool;
 mod purge;

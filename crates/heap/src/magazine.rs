@@ -1,21 +1,26 @@
-//! Magazines: for each small class an array of free objects that a thread has at hand.
+//! Magazines: arrays of free objects of one small class.
 //!
 //! An array rather than a list through the objects, so that the allocator never touches memory that
 //! is not in use: not when it is carved, not when it is freed, not when it changes hands.
 //!
-//! A magazine is 32 words at a multiple of 256 bytes, and the thread keeps a pointer to its next
-//! free slot. So the low byte of that pointer says everything: 8 when the magazine is empty (slot 0
-//! is never used), and 0 after a push into the last slot, which is how a full magazine is noticed.
-//! Taking and putting are one addition to that byte each, and the flags it sets are the check.
+//! A thread has one for each class it uses, which serves its malloc and free, and one for each
+//! class of which it frees objects of others, which goes to their owner when it is full. A magazine
+//! is 32 words at a multiple of 256 bytes, the first of which is not for objects; who uses it keeps
+//! a pointer to its next free slot. So the low byte of that pointer says everything: 8 when the
+//! magazine is empty, and 0 after a push into the last slot, which is how a full magazine is
+//! noticed. Taking and putting are one addition to that byte each, and the flags it sets are the
+//! check.
 
 use crate::class::SMALL_CLASSES;
+use crate::layout::at;
 use crate::stock::Stocked;
-use freehold_sync::atomic::AtomicU32;
+use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// One magazine a small class, and one for "none" that is not used.
+/// Numbers of small classes, and one for "none".
 pub const MAGAZINES: usize = SMALL_CLASSES + 1;
 
 const SLOTS: usize = 32;
+const BYTES: usize = SLOTS * SLOT;
 /// Objects that a magazine holds: not in slot 0, and a push into the last slot finds it full.
 pub const ROUNDS: usize = SLOTS - 2;
 /// Bytes in a slot.
@@ -23,29 +28,70 @@ pub const SLOT: usize = size_of::<usize>();
 /// The low byte of the pointer to the next free slot when the magazine is empty.
 pub const EMPTY: u8 = SLOT as u8;
 
+/// A magazine. Its slots belong to who has it, and so does the count.
 #[repr(C, align(256))]
-struct Magazine([usize; SLOTS]);
-
-const _: () =
-    assert!(size_of::<Magazine>() == 256, "the low byte of a slot's address is its place");
-
-/// The magazines of one thread.
-#[repr(C)]
-pub(crate) struct Magazines {
-    rounds: [Magazine; MAGAZINES],
+pub(crate) struct Magazine {
+    /// The link of the stack of those that nobody has.
     link: AtomicU32,
+    /// How many objects are in it, while it is in an inbox.
+    count: AtomicU32,
+    slots: [AtomicUsize; SLOTS - 1],
 }
 
-impl Magazines {
-    /// The address of the first slot that the magazine of class number `n` uses.
-    pub(crate) fn first_slot(&self, n: usize) -> usize {
-        (&raw const self.rounds[n].0[1]).addr()
+const _: () = assert!(size_of::<Magazine>() == BYTES && BYTES == 256);
+
+impl Magazine {
+    /// The first slot that is used.
+    pub(crate) fn first_slot(this: *mut Self) -> usize {
+        this.addr() + SLOT
+    }
+
+    /// The magazine in which a next free slot is.
+    pub(crate) fn of_slot(slot: usize) -> *mut Self {
+        at(slot & !(BYTES - 1))
+    }
+
+    /// The next free slot after `rounds` objects were put in.
+    pub(crate) fn slot_after(this: *mut Self, rounds: usize) -> usize {
+        Self::first_slot(this) + rounds * SLOT
+    }
+
+    /// How many objects are in the magazine whose next free slot is `slot`.
+    pub(crate) fn rounds_below(slot: usize) -> usize {
+        slot % BYTES / SLOT - 1
+    }
+
+    /// Notes for the next user how many objects are in it.
+    pub(crate) fn note_rounds(&self, rounds: usize) {
+        // Relaxed: read by who takes the magazine out of an inbox.
+        self.count.store(rounds as u32, Ordering::Relaxed);
+    }
+
+    /// How many objects the last user left in it.
+    pub(crate) fn noted_rounds(&self) -> usize {
+        (self.count.load(Ordering::Relaxed) as usize).min(ROUNDS)
+    }
+
+    /// Copies out the objects of the magazine whose next free slot is `slot`.
+    ///
+    /// # Safety
+    /// The caller has the magazine.
+    pub(crate) unsafe fn copy_below(slot: usize) -> Rounds {
+        let mut rounds = Rounds::NONE;
+        for slot in (Self::first_slot(Self::of_slot(slot))..slot).step_by(SLOT) {
+            // SAFETY: a slot of the magazine below the next free one.
+            rounds.push(unsafe { at::<usize>(slot).read() });
+        }
+        rounds
     }
 }
 
-impl Stocked for Magazines {
-    fn new() -> Self {
-        Self { rounds: [const { Magazine([0; SLOTS]) }; MAGAZINES], link: AtomicU32::new(0) }
+impl Stocked for Magazine {
+    /// 64 MiB of address space: two for each class in some thousands of threads.
+    const MOST: usize = 1 << 18;
+
+    unsafe fn make_at(_place: *mut Self) {
+        // Zeros will do, and what is not used is not touched.
     }
 
     fn link(&self) -> &AtomicU32 {

@@ -7,6 +7,8 @@ use crate::arena::Arena;
 use crate::class::Class;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
+use crate::magazine::MAGAZINES;
+use crate::parcel::{Fresh, Parcel};
 use crate::policy::retain;
 use crate::stock::Stocked;
 use freehold_sync::atomic::AtomicU32;
@@ -19,6 +21,9 @@ const SLOTS: usize = SETS * WAYS;
 const WORDS: usize = 8;
 /// Objects that a slot can tell apart. A slab of more has several slots.
 const WINDOW: usize = WORDS * 64;
+
+/// Parcels that a thread sends before it looks again how much may wait in an inbox.
+const PARCELS_BETWEEN_LOOKS: u32 = 128;
 
 /// Which objects a slot is for, in one word so that it is compared at once: the slab's granule plus
 /// one, and the number of the window in the upper half. 0 stands for an unused slot.
@@ -64,6 +69,13 @@ pub(crate) struct Outbox {
     limit: isize,
     /// The slot to look at next when something has to go.
     next: u8,
+    /// Bytes of a class that may wait in an inbox, and how many parcels may be sent before that is
+    /// looked at again.
+    inbox_bytes: usize,
+    parcels_left: u32,
+    fresh: Fresh,
+    /// For each class objects that go to another heap's inbox.
+    parcels: [Parcel; MAGAZINES],
     /// The link of the stack of outboxes that no thread has.
     link: AtomicU32,
 }
@@ -71,8 +83,10 @@ pub(crate) struct Outbox {
 const _: () = assert!(SLOTS == 1 << u8::BITS);
 
 impl Stocked for Outbox {
-    fn new() -> Self {
-        Self {
+    const MOST: usize = 4096;
+
+    unsafe fn make_at(place: *mut Self) {
+        let new = Self {
             masks: [[0; WORDS]; SLOTS],
             keys: [UNUSED; SLOTS],
             counts: [0; SLOTS],
@@ -80,8 +94,14 @@ impl Stocked for Outbox {
             left: retain::outbox_bytes(0, 1) as isize,
             limit: retain::outbox_bytes(0, 1) as isize,
             next: 0,
+            inbox_bytes: 0,
+            parcels_left: 0,
+            fresh: Fresh::NONE,
+            parcels: [Parcel::NONE; MAGAZINES],
             link: AtomicU32::new(0),
-        }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { place.write(new) };
     }
 
     fn link(&self) -> &AtomicU32 {
@@ -94,6 +114,10 @@ impl Outbox {
     /// otherwise [`Arena::post`] does it.
     #[inline]
     pub(crate) fn add(&mut self, class: Class, g: Granule, index: usize) -> bool {
+        // First: a slot that was given to a slab must have an object of it, which keeps the slab.
+        if self.left < 0 {
+            return false;
+        }
         let key = Key::new(g, index);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);
@@ -103,7 +127,7 @@ impl Outbox {
         let slot = first + usize::from(self.keys[first] != key);
         let (mask, bit) = (&mut self.masks[slot][index / 64 % WORDS], 1 << (index % 64));
         // An object that is here already is being freed a second time: its slab will say so.
-        if self.left < 0 || *mask & bit != 0 {
+        if *mask & bit != 0 {
             return false;
         }
         *mask |= bit;
@@ -121,6 +145,28 @@ impl Outbox {
             self.used[n / 64] |= 1 << (n % 64);
         }
         unused.is_some()
+    }
+
+    /// The parcel of a small class.
+    #[inline]
+    pub(crate) fn parcel(&mut self, class: Class) -> Option<&mut Parcel> {
+        self.parcels.get_mut(usize::from(class.0))
+    }
+
+    /// Bytes of a class that may wait in an inbox. Asked for each parcel that is sent; `look` is
+    /// asked now and then.
+    pub(crate) fn inbox_bytes(&mut self, look: impl FnOnce() -> usize) -> usize {
+        if self.parcels_left == 0 {
+            self.parcels_left = PARCELS_BETWEEN_LOOKS;
+            self.inbox_bytes = look();
+        }
+        self.parcels_left -= 1;
+        self.inbox_bytes
+    }
+
+    /// The parcel of a small class, and where it may get a magazine.
+    pub(crate) fn parcel_and_fresh(&mut self, class: Class) -> Option<(&mut Parcel, &mut Fresh)> {
+        Some((self.parcels.get_mut(usize::from(class.0))?, &mut self.fresh))
     }
 
     fn set_limit(&mut self, bytes: usize) {

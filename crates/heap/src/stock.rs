@@ -7,13 +7,18 @@ use freehold_sync::lock::Lock;
 use freehold_sync::stack::IndexStack;
 use freehold_sys::System;
 
-/// How many of a kind there may be. Threads beyond that do without.
-const MOST: usize = 4096;
+/// Bytes that are made usable at once.
+const STEP: usize = 64 * 1024;
 
 /// What can be in a stock.
 pub(crate) trait Stocked {
-    /// One as good as new.
-    fn new() -> Self;
+    /// How many there may be. Threads beyond that do without.
+    const MOST: usize;
+    /// Makes one where there are zeros.
+    ///
+    /// # Safety
+    /// The place is the caller's, aligned, and zero.
+    unsafe fn make_at(place: *mut Self);
     /// The link of the stack of those that no thread has.
     fn link(&self) -> &AtomicU32;
 }
@@ -24,6 +29,8 @@ pub(crate) struct Stock<T> {
     pub(crate) lock: Lock,
     /// Where they stand; 0 before there are any. Written with the lock held.
     place: AtomicUsize,
+    /// Bytes committed from there on. Written with the lock held.
+    committed: AtomicUsize,
     made: AtomicU32,
     idle: IndexStack,
     kind: PhantomData<T>,
@@ -35,6 +42,7 @@ impl<T: Stocked> Stock<T> {
         Self {
             lock: Lock::new(),
             place: AtomicUsize::new(0),
+            committed: AtomicUsize::new(0),
             made: AtomicU32::new(0),
             idle: IndexStack::new(),
             kind: PhantomData,
@@ -62,32 +70,50 @@ impl<T: Stocked> Stock<T> {
 
     /// Leases one, as its last lessee left it. `None` when there is no memory for one more.
     pub(crate) fn lease<S: System>(&self, system: &S) -> Option<*mut T> {
-        let found = self.idle.pop(|n| self.link(n));
-        let n = found.or_else(|| self.lock.hold(|| self.make(system)))?;
-        Some(self.nth(n))
+        match self.idle.pop(|n| self.link(n)) {
+            Some(n) => Some(self.nth(n)),
+            None => self.make(system, 1),
+        }
     }
 
-    fn make<S: System>(&self, system: &S) -> Option<u32> {
+    /// Makes `count`, which stand one after the other, and leases them all. `None` when there is no
+    /// memory for so many more.
+    pub(crate) fn make<S: System>(&self, system: &S, count: usize) -> Option<*mut T> {
+        self.lock.hold(|| {
+            let n = self.made.load(Ordering::Relaxed) as usize;
+            let all = n + count;
+            if all > T::MOST || !self.commit(system, all * size_of::<T>()) {
+                return None;
+            }
+            for n in n..all {
+                // SAFETY: committed, never used, and nobody else knows of it.
+                unsafe { T::make_at(self.nth(n as u32)) };
+            }
+            self.made.store(all as u32, Ordering::Relaxed);
+            Some(self.nth(n as u32))
+        })
+    }
+
+    /// Makes at least the first `wanted` bytes usable.
+    fn commit<S: System>(&self, system: &S, wanted: usize) -> bool {
         let page = system.page_size();
+        let all = Self::bytes(page);
         if self.place.load(Ordering::Relaxed) == 0 {
-            let place = system.reserve(Self::bytes(page), page)?;
+            let Some(place) = system.reserve(all, page.max(align_of::<T>())) else { return false };
             self.place.store(place, Ordering::Relaxed);
         }
-        let n = self.made.load(Ordering::Relaxed);
-        if n as usize == MOST {
-            return None;
+        let committed = self.committed.load(Ordering::Relaxed);
+        if wanted <= committed {
+            return true;
         }
-        let place = self.nth(n);
-        let from = place.addr() / page * page;
-        let to = (place.addr() + size_of::<T>()).next_multiple_of(page);
-        // SAFETY: inside the reservation; neighbours on the same page keep their rights.
-        if !unsafe { system.commit(from, to - from) } {
-            return None;
+        let place = self.place.load(Ordering::Relaxed);
+        let step = wanted.next_multiple_of(STEP.max(page)).min(all) - committed;
+        // SAFETY: inside the reservation.
+        let done = unsafe { system.commit(place + committed, step) };
+        if done {
+            self.committed.store(committed + step, Ordering::Relaxed);
         }
-        // SAFETY: committed just now, and nobody else knows of it.
-        unsafe { place.write(T::new()) };
-        self.made.store(n + 1, Ordering::Relaxed);
-        Some(n)
+        done
     }
 
     /// Ends a lease.
@@ -113,6 +139,6 @@ impl<T: Stocked> Stock<T> {
     }
 
     fn bytes(page: usize) -> usize {
-        (MOST * size_of::<T>()).next_multiple_of(page)
+        (T::MOST * size_of::<T>()).next_multiple_of(page)
     }
 }

@@ -38,6 +38,10 @@ impl ThreadCache {
     /// memory.
     pub fn refill<S: System>(&mut self, arena: &Arena<S>, class: Class) -> *mut u8 {
         self.settle_in(arena);
+        self.provide_magazine(arena, class);
+        if self.receive(class) {
+            return self.pop(class);
+        }
         let mut taken = [0; ROUNDS];
         let wanted = self.wanted(class);
         let count = match self.heap() {

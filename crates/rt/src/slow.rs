@@ -169,6 +169,25 @@ pub unsafe fn deallocate(object: *mut u8) {
     if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
         cache.set_busy(true);
         // SAFETY: the caller gives the object up.
+        let added = unsafe { cache.add_to_parcel(arena, object.addr()) };
+        cache.set_busy(false);
+        if added {
+            return;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_elsewhere(object) }
+}
+
+/// Takes an object back that goes into no parcel.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_elsewhere(object: *mut u8) {
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
+        cache.set_busy(true);
+        // SAFETY: the caller gives the object up.
         let posted = unsafe { cache.post(arena, object.addr()) };
         cache.set_busy(false);
         if posted {

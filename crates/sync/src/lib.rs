@@ -14,6 +14,7 @@ extern crate std;
 pub mod atomic;
 pub mod freed;
 pub mod granules;
+pub mod inbox;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;

@@ -1,5 +1,8 @@
 //! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
 
+use crate::magazine::ROUNDS;
+use freehold_sync::inbox;
+
 /// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
 /// memory grows with the number of processors and not with the number of threads.
 pub const fn shared_batch(size: usize) -> usize {
@@ -28,6 +31,25 @@ pub const SLABS_KEPT: usize = 2;
 /// outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 256 * 1024)
+}
+
+/// How many objects of a size a thread gathers before they go to another heap's inbox.
+pub const fn parcel(size: usize) -> usize {
+    let n = 16 * 1024 / size;
+    if n < 4 { 4 } else { n }
+}
+
+/// Bytes of freed objects of one class that may wait for one heap, when `used` bytes are in use and
+/// so many threads have heaps. What waits is what the heap uses next, so it comes on top of what
+/// lives only when the heap's thread stops allocating; the share is for a thread that uses some
+/// classes much, and many little.
+pub fn inbox_bytes(used: usize, heaps: usize) -> usize {
+    (used / 4).max(4 << 20) / heaps.max(1) / 4
+}
+
+/// How many parcels of objects of a size may wait in one inbox that may hold so many bytes.
+pub fn parcels(size: usize, inbox_bytes: usize) -> usize {
+    (inbox_bytes / (parcel(size).min(ROUNDS) * size)).clamp(1, inbox::SLOTS)
 }
 
 /// The number of heaps that one thread each may have to itself.

@@ -2,4 +2,5 @@
 
 mod many_threads;
 mod one_thread;
+mod parcels;
 mod support;

@@ -89,10 +89,15 @@ impl<'a, S: System> Thread<'a, S> {
     pub(crate) fn try_free(&mut self, address: usize) -> Result<(), Invalid> {
         // SAFETY: the test gives the object up.
         unsafe {
-            if self.cache.keep(self.arena.region(), address) {
+            // The same ways as in the runtime.
+            let cache = &mut self.cache;
+            if cache.keep(self.arena.region(), address)
+                || cache.add_to_parcel(self.arena, address)
+                || cache.post(self.arena, address)
+            {
                 return Ok(());
             }
-            self.cache.free_slow(self.arena, address)
+            cache.free_slow(self.arena, address)
         }
     }
 

@@ -1,8 +1,11 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
-use super::{CAPACITY, LAWS, Laws, NEVER, RACE, Slab, must_be_rejected, released_and_reused};
+use super::{
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, must_be_rejected, posted, released_and_reused,
+};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::freed::{self, Orders};
+use crate::inbox;
 use crate::word::{self, Count, Ledger, Pushed, Rules, State};
 use loom::sync::Arc;
 use loom::thread;
@@ -163,5 +166,41 @@ fn broken_a_target_beside_the_word_without_a_sequence_number_is_rejected() {
         }
         other.join().unwrap();
         assert_eq!(slab.claims.load(Ordering::Relaxed), 1, "complete, and nobody has claimed it");
+    });
+}
+
+#[test]
+fn broken_putting_a_magazine_in_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: inbox::Orders = inbox::Orders { put: Ordering::Relaxed, ..inbox::CORRECT };
+        posted(&ORDERS);
+    });
+}
+
+#[test]
+fn broken_leaving_a_spare_magazine_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: inbox::Orders = inbox::Orders { take: Ordering::Acquire, ..inbox::CORRECT };
+        posted(&ORDERS);
+    });
+}
+
+#[test]
+fn broken_taking_a_magazine_out_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: inbox::Orders = inbox::Orders { take: Ordering::Release, ..inbox::CORRECT };
+        posted(&ORDERS);
+    });
+}
+
+#[test]
+fn broken_closing_without_comparing_is_rejected() {
+    must_be_rejected("a magazine was lost", || {
+        let post = Post::new(&inbox::CORRECT);
+        let sender = post.clone();
+        let sender = thread::spawn(move || sender.send(0, 1));
+        let found = post.inbox.close_blindly_for_model().map_or(0, |full| post.use_up(full));
+        let refused = sender.join().unwrap();
+        assert_eq!(found | refused, 1, "a magazine was lost");
     });
 }

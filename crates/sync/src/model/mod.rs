@@ -12,6 +12,7 @@ mod scenarios;
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::freed::{self, Orders};
 use crate::granules::FreeGranules;
+use crate::inbox::{self, Inbox};
 use crate::lock::Lock;
 use crate::word::{self, Count, Pushed, Rules, SlabWord, State};
 use loom::sync::Arc;
@@ -287,4 +288,102 @@ fn released_and_reused(release: Ordering) {
     }
     releaser.join().unwrap();
     claimer.join().unwrap();
+}
+
+/// An owner with an inbox, and magazines that are known by their number.
+struct Post {
+    inbox: Inbox,
+    orders: &'static inbox::Orders,
+    /// How often something was sent or refused. Orders nothing: it only makes the checker try who
+    /// comes first, which it overlooks between a look and another thread's look and exchange.
+    sent: AtomicU32,
+    /// What is in each magazine: a number that its sender knows, 0 when it is empty.
+    magazines: [Checked<u32>; 3],
+}
+
+impl Post {
+    fn new(orders: &'static inbox::Orders) -> Arc<Self> {
+        let post = Self {
+            inbox: Inbox::new(),
+            orders,
+            sent: AtomicU32::new(0),
+            magazines: std::array::from_fn(|_| Checked::new(0)),
+        };
+        post.inbox.open();
+        Arc::new(post)
+    }
+
+    fn address(n: usize) -> usize {
+        (n + 1) * 4
+    }
+
+    fn magazine(&self, address: usize) -> &Checked<u32> {
+        &self.magazines[address / 4 - 1]
+    }
+
+    /// Fills magazine `n` and sends it, and then the one it got for it, if any. Returns how many
+    /// were refused.
+    fn send(&self, n: usize, contents: u32) -> u32 {
+        let mut magazine = Self::address(n);
+        let mut refused = 0;
+        for contents in [contents, contents << 8] {
+            self.magazine(magazine).write(|c| {
+                assert_eq!(*c, 0, "a spare magazine is not empty");
+                *c = contents;
+            });
+            let put = self.inbox.put_by(self.orders, magazine, inbox::SLOTS);
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            match put {
+                Some(0) => break,
+                Some(spare) => magazine = spare,
+                None => {
+                    refused |= contents;
+                    break;
+                }
+            }
+        }
+        refused
+    }
+
+    /// The owner takes a magazine for its empty one, number `n`, and uses up what is in it. Returns
+    /// what that was.
+    fn receive(&self, n: usize) -> u32 {
+        let spare = Self::address(n);
+        self.sent.fetch_add(0, Ordering::Relaxed);
+        self.magazine(spare).write(|c| assert_eq!(*c, 0));
+        let taken = self.inbox.take_by(self.orders, spare);
+        taken.map_or(0, |address| self.use_up(address))
+    }
+
+    fn use_up(&self, address: usize) -> u32 {
+        self.magazine(address).write(std::mem::take)
+    }
+
+    /// The owner ends its lease. Returns what was in the inbox.
+    fn close(&self) -> u32 {
+        let mut found = 0;
+        self.inbox.close(|address| found |= self.use_up(address));
+        found
+    }
+}
+
+/// Two senders and an owner that receives once and closes its inbox: everything that was sent was
+/// received, found at the end, or refused; nothing twice.
+fn posted(orders: &'static inbox::Orders) {
+    let post = Post::new(orders);
+    let senders: Vec<_> = [(0, 1), (1, 2)]
+        .map(|(n, contents)| {
+            let post = post.clone();
+            thread::spawn(move || post.send(n, contents))
+        })
+        .into();
+    let received = post.receive(2);
+    let found = post.close();
+    let mut all = received + found;
+    for sender in senders {
+        all += sender.join().unwrap();
+    }
+    let second = all >> 8;
+    assert_eq!(all & 0xff, 3, "a magazine was lost or doubled");
+    assert!(second < 3, "more magazines than there are");
 }

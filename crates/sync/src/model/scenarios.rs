@@ -1,8 +1,9 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
-use super::{Checked, LAWS, NEVER, Slab, explore, released_and_reused};
+use super::{Checked, LAWS, NEVER, Slab, explore, posted, released_and_reused};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::granules::FreeGranules;
+use crate::inbox;
 use crate::lock::Lock;
 use crate::stack::IndexStack;
 use crate::word::{Count, Ledger, Mask, Pushed, SlabWord, State};
@@ -241,4 +242,9 @@ fn s12_bits_are_collected_before_their_free_is_counted() {
         other.join().unwrap();
         slab.check(1 + held);
     });
+}
+
+#[test]
+fn s13_a_magazine_that_was_sent_arrives_once_or_is_refused() {
+    explore(|| posted(&inbox::CORRECT));
 }

@@ -1,0 +1,225 @@
+//! Parcels: small objects of one other heap that a thread has freed, for each class one.
+//!
+//! A parcel is a magazine that the freeing thread fills. When it is full, or the thread begins to
+//! free another heap's objects, it goes into the inbox of the heap as it is, and serves the malloc
+//! of that heap's thread. Where there is no thread that wants it, its objects go home to their
+//! slabs, by way of the outbox, and for a while the thread does not try again.
+//!
+//! Objects in a parcel are out, as far as their slabs know; so are those in inboxes. Both are
+//! bounded in bytes (`policy/retain.rs`).
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::heap::Heap;
+use crate::layout::{GRANULE, Granule, at};
+use crate::magazine::{MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
+use crate::outbox::Outbox;
+use crate::policy::retain;
+use core::ptr;
+use freehold_sys::System;
+
+/// The heap that nobody frees objects of.
+const NOBODY: u16 = u16::MAX;
+
+/// Fewer objects than this are not worth a magazine of their own.
+const WORTH_SENDING: usize = 4;
+
+/// How many objects go home on their own after a parcel was refused.
+const REST: u16 = 4 * ROUNDS as u16;
+
+/// Magazines that are made at once, so that threads that start together do not wait for each other.
+const AT_ONCE: usize = 32;
+
+/// Magazines that were made for one thread's parcels and not used yet.
+pub(crate) struct Fresh {
+    first: *mut Magazine,
+    left: usize,
+}
+
+impl Fresh {
+    /// None.
+    pub(crate) const NONE: Self = Self { first: ptr::null_mut(), left: 0 };
+
+    /// Takes one; `make` is asked for more when there is none.
+    fn take(&mut self, make: impl FnOnce(usize) -> Option<*mut Magazine>) -> Option<*mut Magazine> {
+        if self.left == 0 {
+            self.first = make(AT_ONCE)?;
+            self.left = AT_ONCE;
+        }
+        self.left -= 1;
+        Some(self.first.wrapping_add(self.left))
+    }
+}
+
+/// Free objects of one class and one heap.
+#[derive(Clone, Copy)]
+pub(crate) struct Parcel {
+    /// The next free slot; 0 if there is no magazine.
+    next: usize,
+    /// Where the next free slot is when the parcel is full.
+    end: usize,
+    /// The heap that the objects go to.
+    owner: u16,
+    /// How many objects will not be put in, because the last parcel was refused.
+    rest: u16,
+}
+
+impl Parcel {
+    /// Without a magazine.
+    pub(crate) const NONE: Self = Self { next: 0, end: 0, owner: NOBODY, rest: 0 };
+
+    /// Puts in an object of heap `owner`, if that is whom the parcel is for and there is room.
+    #[inline]
+    pub(crate) fn add(&mut self, owner: u16, object: usize) -> bool {
+        if self.owner != owner || self.next == self.end {
+            return false;
+        }
+        // SAFETY: a slot below the end of a magazine of this thread's.
+        unsafe { at::<usize>(self.next).write(object) };
+        self.next += SLOT;
+        true
+    }
+
+    /// Whether it was refused lately: then counts one object that goes home on its own.
+    #[inline]
+    pub(crate) fn rests(&mut self) -> bool {
+        let rests = self.rest > 0;
+        self.rest -= u16::from(rests);
+        rests
+    }
+
+    /// Makes it one for `owner`. It is empty.
+    fn address_to(&mut self, owner: u16, class: Class) {
+        let magazine = Magazine::of_slot(self.next);
+        self.owner = owner;
+        self.end = Magazine::slot_after(magazine, retain::parcel(class.size()).min(ROUNDS));
+    }
+
+    /// Takes the objects out.
+    pub(crate) fn empty(&mut self) -> Rounds {
+        if self.next == 0 {
+            return Rounds::NONE;
+        }
+        // SAFETY: the magazine is this thread's.
+        let rounds = unsafe { Magazine::copy_below(self.next) };
+        self.next = Magazine::first_slot(Magazine::of_slot(self.next));
+        self.owner = NOBODY;
+        rounds
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// The heap that may want the objects of slab `g`: whose map it is in, if it is leased to a
+    /// thread that uses the class.
+    fn taker(&self, class: Class, g: Granule) -> Option<u16> {
+        let owner = self.tag(g).owner();
+        let wanted = owner != 0 && self.heap(owner).inbox(class).is_open();
+        wanted.then_some(owner)
+    }
+
+    /// Puts an object of slab `g` into the parcel of its class, after sending what was in it if
+    /// need be. Otherwise the object has to go home on its own, and so has what this returns.
+    pub(crate) fn pack(
+        &self,
+        outbox: &mut Outbox,
+        class: Class,
+        g: Granule,
+        object: usize,
+    ) -> Option<Rounds> {
+        let inbox_bytes = outbox.inbox_bytes(|| self.inbox_bytes());
+        let Some((parcel, fresh)) = outbox.parcel_and_fresh(class) else {
+            return Some(Rounds::NONE);
+        };
+        let Some(owner) = self.taker(class, g) else {
+            parcel.rest = REST;
+            return Some(parcel.empty());
+        };
+        let most = retain::parcels(class.size(), inbox_bytes);
+        if let Some(unwanted) = self.send(parcel, class, most) {
+            return Some(unwanted);
+        }
+        if parcel.next == 0 {
+            match fresh.take(|count| self.magazines.make(&self.system, count)) {
+                Some(magazine) => parcel.next = Magazine::first_slot(magazine),
+                None => return Some(Rounds::NONE),
+            }
+        }
+        parcel.address_to(owner, class);
+        let added = parcel.add(owner, object);
+        debug_assert!(added, "an empty parcel was full");
+        None
+    }
+
+    fn inbox_bytes(&self) -> usize {
+        let leased = self.all_heaps().filter(|heap| heap.is_leased()).count();
+        retain::inbox_bytes(self.granules_in_use().used * GRANULE, leased)
+    }
+
+    /// Sends a parcel to its owner, unless `most` are waiting there: then what was in it has to
+    /// go home.
+    fn send(&self, parcel: &mut Parcel, class: Class, most: usize) -> Option<Rounds> {
+        if parcel.owner == NOBODY {
+            return None;
+        }
+        let magazine = Magazine::of_slot(parcel.next);
+        let rounds = Magazine::rounds_below(parcel.next);
+        if rounds >= WORTH_SENDING {
+            // SAFETY: the magazine is this thread's.
+            unsafe { (*magazine).note_rounds(rounds) };
+            let inbox = self.heap(parcel.owner).inbox(class);
+            if let Some(spare) = inbox.put(magazine.addr(), most) {
+                let spare = at::<Magazine>(spare);
+                parcel.next = if spare.is_null() { 0 } else { Magazine::first_slot(spare) };
+                parcel.end = parcel.next;
+                parcel.owner = NOBODY;
+                return None;
+            }
+            parcel.rest = REST;
+        }
+        Some(parcel.empty())
+    }
+
+    /// Sends objects home to their slabs one by one: for when there is no outbox to gather them.
+    pub(crate) fn send_each_home(&self, class: Class, objects: &[usize]) -> u32 {
+        let mut released = 0;
+        for &address in objects {
+            let offset = address - self.tables.region;
+            let g = Granule((offset / GRANULE) as u32);
+            let Some(index) = class.object_at(offset % GRANULE) else { continue };
+            let bit = core::iter::once((index / 64, 1 << (index % 64)));
+            // An error says that it was freed twice; the process that would report it is gone.
+            released += self.send_home(class, g, bit, 1, None).unwrap_or(0);
+        }
+        released
+    }
+}
+
+impl Heap {
+    /// Closes all inboxes, and calls `each` with what was in them, until that fails. Only for the
+    /// leaseholder.
+    pub(crate) fn close_inboxes<E>(
+        &self,
+        mut each: impl FnMut(Class, &[usize]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut result = Ok(());
+        for n in 1..MAGAZINES {
+            let class = Class(n as u8);
+            let inbox = self.inbox(class);
+            if !inbox.is_open() {
+                continue;
+            }
+            inbox.close(|magazine| {
+                let magazine = at::<Magazine>(magazine);
+                // SAFETY: taken out of the inbox, which has it as a spare one from here on.
+                let rounds = unsafe {
+                    let end = Magazine::slot_after(magazine, (*magazine).noted_rounds());
+                    Magazine::copy_below(end)
+                };
+                if result.is_ok() {
+                    result = each(class, rounds.as_slice());
+                }
+            });
+        }
+        result
+    }
+}
