@@ -108,16 +108,19 @@ impl<S: System> Arena<S> {
         });
     }
 
-    /// Claims a slab from the pool, if there is one and nobody else is at the pool just now.
+    /// Claims a slab from the pool, if there is one. Waits if somebody else is at the pool just
+    /// now: a new slab in its place would hardly ever go away again, since the objects of the class
+    /// are then spread over more slabs, and memory would grow each time that threads meet here.
     pub(crate) fn claim_pooled_slab<'a, L: Ledger + 'a>(
         &'a self,
         class: Class,
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
-        if pool.first.load(Ordering::Relaxed) == 0 || !pool.lock.try_acquire() {
+        if pool.first.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        pool.lock.acquire();
         let mut at = target(pool.first.load(Ordering::Relaxed));
         // A slab that cannot be claimed has just become whole, and its claimer waits for the lock.
         while let Some(g) = at.filter(|&g| !word(g).claim_pooled()) {
