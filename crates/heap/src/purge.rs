@@ -30,6 +30,9 @@ pub(crate) struct Purger {
     boost: AtomicUsize,
     /// Bytes purged since the start.
     total: AtomicUsize,
+    /// Bytes that threads have released, and looked, since the last occasion: some of them found
+    /// somebody else purging, and whoever purges next must make up for them.
+    released: AtomicUsize,
 }
 
 impl Purger {
@@ -41,6 +44,7 @@ impl Purger {
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
             total: AtomicUsize::new(0),
+            released: AtomicUsize::new(0),
         }
     }
 }
@@ -54,9 +58,16 @@ impl<S: System> Arena<S> {
         let now = self.granules_in_use();
         let boost = self.purger.boost.load(Ordering::Relaxed);
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        if purge::excess(dirty, used, boost, released) == 0 || !self.purger.lock.try_acquire() {
+        let all_released = &self.purger.released;
+        if purge::excess(dirty, used, boost, released) == 0 {
+            all_released.store(0, Ordering::Relaxed);
             return;
         }
+        all_released.fetch_add(released, Ordering::Relaxed);
+        if !self.purger.lock.try_acquire() {
+            return;
+        }
+        let released = all_released.swap(0, Ordering::Relaxed);
         let time = self.system.milliseconds();
         let since = time - self.purger.at.load(Ordering::Relaxed).min(time);
         let boost = purge::decayed(boost, since);
