@@ -1,6 +1,7 @@
 //! libfreehold under programs: hostile ones, written for these tests, and real ones.
 
 mod archive;
+mod blowup;
 mod cancel;
 mod conformance;
 mod contexts;

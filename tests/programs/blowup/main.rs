@@ -6,13 +6,14 @@
 //! caller's.
 
 mod block;
+mod counted;
 mod memory;
 mod patterns;
 
 use std::process::exit;
 use std::time::Duration;
 
-use memory::Meter;
+use memory::{METER, Meter, resident};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -26,9 +27,9 @@ fn main() {
         _ => usage(),
     };
     let Some(seconds) = seconds else { usage() };
-    let meter = Meter::new();
-    run(&meter, Duration::from_secs(seconds));
-    meter.report();
+    println!("resident at start: {}", resident());
+    run(&METER, Duration::from_secs(seconds));
+    METER.report();
 }
 
 fn usage() -> ! {

@@ -12,8 +12,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub(crate) struct Meter {
     live: AtomicUsize,
     peak_live: AtomicUsize,
-    resident_at_start: usize,
 }
+
+/// The one of this process.
+pub(crate) static METER: Meter =
+    Meter { live: AtomicUsize::new(0), peak_live: AtomicUsize::new(0) };
 
 /// The number in a line of `/proc/self/status`, in bytes.
 fn status(field: &str) -> usize {
@@ -29,15 +32,6 @@ pub(crate) fn resident() -> usize {
 }
 
 impl Meter {
-    /// Nothing in use.
-    pub(crate) fn new() -> Self {
-        Self {
-            live: AtomicUsize::new(0),
-            peak_live: AtomicUsize::new(0),
-            resident_at_start: resident(),
-        }
-    }
-
     /// So many more bytes are in use.
     pub(crate) fn add(&self, bytes: usize) {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -69,7 +63,6 @@ impl Meter {
 
     /// Says what the peaks were.
     pub(crate) fn report(&self) {
-        println!("resident at start: {}", self.resident_at_start);
         println!("peak live: {}", self.peak_live.load(Ordering::Relaxed));
         println!("peak resident: {}", status("VmHWM:"));
     }

@@ -1,0 +1,71 @@
+//! How much memory Freehold takes for what a program has in use, in the patterns in which
+//! allocators are known to grow without bound (`programs/blowup`).
+//!
+//! `FREEHOLD_BLOWUP_SECONDS` makes them longer. The sizes are bytes that the program counts itself
+//! and pages that the kernel counts, so that nothing depends on what the allocator says.
+
+use std::env;
+use std::time::Duration;
+
+use crate::support::child::{Child, Ended};
+use crate::support::tools;
+
+const SECONDS: u64 = 4;
+
+/// How much longer the program may take than it is told, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const MIB: u64 = 1 << 20;
+
+/// What may be resident at the peak beyond the program's own share of what is in use.
+const SLACK: u64 = 8 * MIB;
+
+fn run(pattern: &str) -> Ended {
+    let seconds = env::var("FREEHOLD_BLOWUP_SECONDS").map_or(SECONDS, |text| {
+        text.parse().unwrap_or_else(|_| panic!("FREEHOLD_BLOWUP_SECONDS={text} is not a number"))
+    });
+    let ended = Child::new(env!("CARGO_BIN_EXE_freehold-blowup"))
+        .args([pattern, &seconds.to_string()])
+        .freehold()
+        .within(Duration::from_secs(seconds) + PATIENCE)
+        .run()
+        .succeeded();
+    tools::say(&ended.out().lines().collect::<Vec<_>>().join(", "));
+    ended
+}
+
+/// What malloc may take at the peak: half as much again as is in use, and the slack.
+fn bound(ended: &Ended) -> u64 {
+    ended.number("peak live") * 3 / 2 + SLACK
+}
+
+/// Fails the test unless what was resident at the peak is within the bound. What was resident
+/// before malloc was asked for anything is not malloc's.
+fn is_bounded(ended: &Ended) {
+    let peak = ended.number("peak resident") - ended.number("resident at start");
+    let bound = bound(ended);
+    ended.check(peak <= bound, &format!("{peak} bytes at the peak, {bound} at most"));
+}
+
+/// Fails the test if memory grows: what is resident at the end must be about what it was earlier,
+/// when the program had only just started.
+fn is_flat(ended: &Ended) {
+    let (first, last) = (ended.number("first third"), ended.number("last third"));
+    let bound = first + first / 4 + SLACK / 2;
+    ended.check(last <= bound, &format!("{last} bytes in the end, {bound} at most"));
+}
+
+#[test]
+fn memory_is_bounded_when_some_threads_allocate_and_others_free() {
+    let ended = run("producer-consumer");
+    is_bounded(&ended);
+    is_flat(&ended);
+}
+
+#[test]
+fn memory_goes_back_when_threads_have_freed_it_and_stay() {
+    let ended = run("burst");
+    is_bounded(&ended);
+    let (settled, limit) = (ended.number("settled"), ended.number("peak live") / 8);
+    ended.check(settled <= limit, &format!("{settled} bytes are left, {limit} at most"));
+}
