@@ -69,3 +69,20 @@ fn memory_goes_back_when_threads_have_freed_it_and_stay() {
     let (settled, limit) = (ended.number("settled"), ended.number("peak live") / 8);
     ended.check(settled <= limit, &format!("{settled} bytes are left, {limit} at most"));
 }
+
+#[test]
+fn memory_is_bounded_when_generations_of_threads_hand_blocks_on() {
+    let ended = run("handover");
+    ended.check(ended.number("generations") >= 1000, "there were to be many generations");
+    is_bounded(&ended);
+    is_flat(&ended);
+}
+
+#[test]
+fn memory_is_not_multiplied_when_eight_threads_take_turns() {
+    let ended = run("round-robin");
+    // Were each thread to keep what it once had, it would be eight times.
+    let (peak, bound) = (ended.number("peak resident"), ended.number("peak live") * 3 + SLACK);
+    ended.check(peak <= bound, &format!("{peak} bytes at the peak, {bound} at most"));
+    is_flat(&ended);
+}

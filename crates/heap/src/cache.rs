@@ -194,6 +194,9 @@ impl ThreadCache {
             heap.open_inbox(class);
             return false;
         }
+        if !inbox.has_mail() {
+            return false;
+        }
         let top = self.unload_magazine(class);
         let spare = Magazine::of_slot(top);
         let fits = top == 0 || top as u8 == EMPTY;
@@ -203,6 +206,7 @@ impl ThreadCache {
             }
             return false;
         };
+        heap.set_receives(true);
         let full = at::<Magazine>(full);
         // SAFETY: it is this thread's now.
         let rounds = unsafe { (*full).noted_rounds() };

@@ -19,6 +19,17 @@ use freehold_sys::System;
 /// Granules that a thread releases before it looks whether too many are free and dirty.
 const LOOK_AFTER: u32 = 16;
 
+/// What became of an object that might have gone into a parcel.
+#[derive(Clone, Copy)]
+pub enum Added {
+    /// It did.
+    Done,
+    /// It is a small object of this granule and class, but did not.
+    Small(Granule, Class),
+    /// It is none, or the thread has no outbox.
+    Not,
+}
+
 /// An object of a slab.
 #[derive(Clone, Copy)]
 struct InSlab {
@@ -58,42 +69,78 @@ impl ThreadCache {
         kept == class.0
     }
 
-    /// Puts a small object of another heap's into the parcel for that heap. Fails if it is anything
-    /// else, or there is no such parcel, or no room: [`ThreadCache::post`] does the rest.
+    /// Puts a small object of another heap's into the parcel for that heap, if there is one with
+    /// room.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     #[inline]
-    #[must_use]
-    pub unsafe fn add_to_parcel<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
-        let Some(g) = arena.granule_of(address) else { return false };
+    pub unsafe fn add_to_parcel<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Added {
+        let Some(g) = arena.granule_of(address) else { return Added::Not };
         // SAFETY: the outbox is leased to this thread.
-        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return false };
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return Added::Not };
         let tag = arena.tag(g);
         let class = Class(tag.class());
-        let Some(parcel) = outbox.parcel(class) else { return false };
+        let Some(parcel) = outbox.parcel(class) else { return Added::Not };
         let in_granule = (address - arena.tables.region) as u32 % GRANULE as u32;
-        class.starts_at(in_granule) && parcel.add(tag.owner(), address)
+        if !class.starts_at(in_granule) {
+            Added::Not
+        } else if parcel.add(tag.owner(), address) {
+            Added::Done
+        } else {
+            Added::Small(g, class)
+        }
     }
 
-    /// Puts an object of a slab where it costs least: a medium one of the slab that the thread is
-    /// taking from back there, others into the outbox. Fails if it is not an object of a slab, or
-    /// one that the thread keeps, or if there is no room: [`ThreadCache::free_slow`] does the rest.
+    /// Puts an object where it costs least, after [`ThreadCache::add_to_parcel`] did not: a small
+    /// one whose parcel was refused lately into the outbox; a medium one of the slab that the
+    /// thread is taking from back there, others into the outbox. Fails if it is not an object of a
+    /// slab, or one that the thread keeps, or if there is no room: [`ThreadCache::free_slow`] does
+    /// the rest.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     #[inline]
     #[must_use]
-    pub unsafe fn post<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
+    pub unsafe fn post<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        address: usize,
+        added: Added,
+    ) -> bool {
+        match added {
+            Added::Done => true,
+            Added::Small(g, class) => self.post_small(arena, address, g, class),
+            Added::Not => self.post_medium(arena, address),
+        }
+    }
+
+    #[inline]
+    fn post_small<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        address: usize,
+        g: Granule,
+        class: Class,
+    ) -> bool {
+        let keeps = self.keeps(g, class);
+        // SAFETY: the outbox is leased to this thread.
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return false };
+        let rests = outbox.parcel(class).is_some_and(Parcel::rests);
+        if keeps || !rests {
+            return false;
+        }
+        let offset = address - arena.tables.address(g);
+        class.object_at(offset).is_some_and(|index| outbox.add(class, g, index))
+    }
+
+    #[inline]
+    fn post_medium<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
         let Some(InSlab { class, slab, index }) = arena.object_at(address) else { return false };
         if class.is_small() {
-            // SAFETY: the outbox is leased to this thread.
-            let outbox = unsafe { self.outbox.as_mut() };
-            let rests = outbox.and_then(|it| it.parcel(class)).is_some_and(Parcel::rests);
-            if !rests || self.keeps(slab, class) {
-                return false;
-            }
-        } else if let Some(bins) = self.medium_bins() {
+            return false;
+        }
+        if let Some(bins) = self.medium_bins() {
             let freed = self::medium_taken_back(arena, bins, class, slab, index);
             if let Some(valid) = freed {
                 return valid;

@@ -72,6 +72,8 @@ pub struct Heap {
     exclusive: bool,
     /// Whether a thread has the lease.
     pub(crate) leased: AtomicBool,
+    /// Whether the leaseholder has taken something out of an inbox.
+    receives: AtomicBool,
     /// The link of the stack of idle heaps.
     pub(crate) link: AtomicU32,
     /// Where granules for slabs, and where those for runs come from.
@@ -137,6 +139,7 @@ impl Heap {
             id,
             exclusive,
             leased: AtomicBool::new(false),
+            receives: AtomicBool::new(false),
             link: AtomicU32::new(0),
             slab_home: Home::default(),
             run_home: Home::default(),
@@ -166,6 +169,19 @@ impl Heap {
     pub(crate) fn is_leased(&self) -> bool {
         // Relaxed: asked by the holder of the leases' lock after a fork, when there is one thread.
         self.leased.load(Ordering::Relaxed)
+    }
+
+    /// Whether the leaseholder has taken something out of an inbox.
+    pub(crate) fn receives(&self) -> bool {
+        // Relaxed: a hint.
+        self.receives.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it has.
+    pub(crate) fn set_receives(&self, receives: bool) {
+        if self.receives() != receives {
+            self.receives.store(receives, Ordering::Relaxed);
+        }
     }
 
     /// Takes the heap's lock.

@@ -84,6 +84,7 @@ impl<S: System> Arena<S> {
             Ok::<(), core::convert::Infallible>(())
         });
         let Ok(()) = closed;
+        heap.set_receives(false);
         let mut held = heap.hold();
         self.let_go_of_slabs(&mut held);
         released += held.account.total_released();

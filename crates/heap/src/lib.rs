@@ -19,7 +19,7 @@ pub mod cache;
 mod check;
 pub mod class;
 mod direct;
-mod free;
+pub mod free;
 pub mod heap;
 pub mod invalid;
 pub mod layout;

@@ -72,6 +72,15 @@ impl Magazine {
         (self.count.load(Ordering::Relaxed) as usize).min(ROUNDS)
     }
 
+    /// Copies out the objects that the last user left in it.
+    ///
+    /// # Safety
+    /// The caller has the magazine.
+    pub(crate) unsafe fn copy_noted(this: *mut Self) -> Rounds {
+        // SAFETY: the caller's promise.
+        unsafe { Self::copy_below(Self::slot_after(this, (*this).noted_rounds())) }
+    }
+
     /// Copies out the objects of the magazine whose next free slot is `slot`.
     ///
     /// # Safety

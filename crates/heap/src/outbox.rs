@@ -4,11 +4,12 @@
 //! the slab's word. What a thread holds back here is bounded in bytes.
 
 use crate::arena::Arena;
+use crate::blocks::ones;
 use crate::class::Class;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
 use crate::magazine::MAGAZINES;
-use crate::parcel::{Fresh, Parcel};
+use crate::parcel::{self, Fresh, Parcel};
 use crate::policy::retain;
 use crate::stock::Stocked;
 use freehold_sync::atomic::AtomicU32;
@@ -24,6 +25,9 @@ const WINDOW: usize = WORDS * 64;
 
 /// Parcels that a thread sends before it looks again how much may wait in an inbox.
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
+
+/// Parcels that may wait in an inbox as long as a thread has not looked yet.
+const PARCELS_AT_FIRST: usize = 6;
 
 /// Which objects a slot is for, in one word so that it is compared at once: the slab's granule plus
 /// one, and the number of the window in the upper half. 0 stands for an unused slot.
@@ -64,15 +68,19 @@ pub(crate) struct Outbox {
     counts: [u16; SLOTS],
     /// Which slots are used.
     used: [u64; SLOTS / 64],
-    /// Bytes that may still be put in before something is sent home, and how many there may be.
+    /// Bytes of objects and slabs that may still be held back before something is sent home, and
+    /// how many there may be.
     left: isize,
     limit: isize,
     /// The slot to look at next when something has to go.
     next: u8,
-    /// Bytes of a class that may wait in an inbox, and how many parcels may be sent before that is
-    /// looked at again.
-    inbox_bytes: usize,
+    /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
+    /// again.
+    inbox_parcels: usize,
     parcels_left: u32,
+    /// The classes of the parcels since then, and of those before.
+    classes: u64,
+    classes_before: u64,
     fresh: Fresh,
     /// For each class objects that go to another heap's inbox.
     parcels: [Parcel; MAGAZINES],
@@ -94,8 +102,10 @@ impl Stocked for Outbox {
             left: retain::outbox_bytes(0, 1) as isize,
             limit: retain::outbox_bytes(0, 1) as isize,
             next: 0,
-            inbox_bytes: 0,
-            parcels_left: 0,
+            inbox_parcels: PARCELS_AT_FIRST,
+            parcels_left: PARCELS_BETWEEN_LOOKS,
+            classes: 0,
+            classes_before: 0,
             fresh: Fresh::NONE,
             parcels: [Parcel::NONE; MAGAZINES],
             link: AtomicU32::new(0),
@@ -153,15 +163,23 @@ impl Outbox {
         self.parcels.get_mut(usize::from(class.0))
     }
 
-    /// Bytes of a class that may wait in an inbox. Asked for each parcel that is sent; `look` is
-    /// asked now and then.
-    pub(crate) fn inbox_bytes(&mut self, look: impl FnOnce() -> usize) -> usize {
+    /// How many parcels may wait in an inbox. Asked for each parcel; `look` is asked now and then,
+    /// and told how many bytes parcels have, one of each class that there were parcels of since.
+    pub(crate) fn inbox_parcels(
+        &mut self,
+        class: Class,
+        look: impl FnOnce(usize) -> usize,
+    ) -> usize {
+        self.classes |= 1 << class.0;
         if self.parcels_left == 0 {
             self.parcels_left = PARCELS_BETWEEN_LOOKS;
-            self.inbox_bytes = look();
+            let before = core::mem::replace(&mut self.classes_before, self.classes);
+            let bytes = ones(self.classes | before).map(|n| parcel::bytes_of(Class(n as u8)));
+            self.inbox_parcels = look(bytes.sum());
+            self.classes = 0;
         }
         self.parcels_left -= 1;
-        self.inbox_bytes
+        self.inbox_parcels
     }
 
     /// The parcel of a small class, and where it may get a magazine.

@@ -25,7 +25,11 @@ const NOBODY: u16 = u16::MAX;
 const WORTH_SENDING: usize = 4;
 
 /// How many objects go home on their own after a parcel was refused.
-const REST: u16 = 4 * ROUNDS as u16;
+const REST: u16 = 256 * ROUNDS as u16;
+
+/// If fewer parcels than this may wait in an inbox, none are sent: most would be refused, and slabs
+/// of which some objects wait and some are sent home become whole later than with either.
+const FEWEST: usize = 6;
 
 /// Magazines that are made at once, so that threads that start together do not wait for each other.
 const AT_ONCE: usize = 32;
@@ -40,9 +44,17 @@ impl Fresh {
     /// None.
     pub(crate) const NONE: Self = Self { first: ptr::null_mut(), left: 0 };
 
-    /// Takes one; `make` is asked for more when there is none.
-    fn take(&mut self, make: impl FnOnce(usize) -> Option<*mut Magazine>) -> Option<*mut Magazine> {
+    /// Takes one; when there is none `idle` is asked for one, and then `make` for more.
+    fn take(
+        &mut self,
+        idle: impl FnOnce() -> Option<*mut Magazine>,
+        make: impl FnOnce(usize) -> Option<*mut Magazine>,
+    ) -> Option<*mut Magazine> {
         if self.left == 0 {
+            let idle = idle();
+            if idle.is_some() {
+                return idle;
+            }
             self.first = make(AT_ONCE)?;
             self.left = AT_ONCE;
         }
@@ -62,6 +74,16 @@ pub(crate) struct Parcel {
     owner: u16,
     /// How many objects will not be put in, because the last parcel was refused.
     rest: u16,
+}
+
+/// Objects that a parcel holds.
+fn rounds_of(class: Class) -> usize {
+    retain::parcel(class.size()).min(ROUNDS)
+}
+
+/// Bytes of the objects in a full parcel.
+pub(crate) fn bytes_of(class: Class) -> usize {
+    rounds_of(class) * class.size()
 }
 
 impl Parcel {
@@ -92,7 +114,7 @@ impl Parcel {
     fn address_to(&mut self, owner: u16, class: Class) {
         let magazine = Magazine::of_slot(self.next);
         self.owner = owner;
-        self.end = Magazine::slot_after(magazine, retain::parcel(class.size()).min(ROUNDS));
+        self.end = Magazine::slot_after(magazine, rounds_of(class));
     }
 
     /// Takes the objects out.
@@ -126,20 +148,24 @@ impl<S: System> Arena<S> {
         g: Granule,
         object: usize,
     ) -> Option<Rounds> {
-        let inbox_bytes = outbox.inbox_bytes(|| self.inbox_bytes());
+        if outbox.parcel(class).is_none_or(|parcel| parcel.rest > 0) {
+            return Some(Rounds::NONE);
+        }
+        let most = outbox.inbox_parcels(class, |parcels| self.inbox_parcels(parcels));
         let Some((parcel, fresh)) = outbox.parcel_and_fresh(class) else {
             return Some(Rounds::NONE);
         };
-        let Some(owner) = self.taker(class, g) else {
+        let Some(owner) = self.taker(class, g).filter(|_| most >= FEWEST) else {
             parcel.rest = REST;
             return Some(parcel.empty());
         };
-        let most = retain::parcels(class.size(), inbox_bytes);
         if let Some(unwanted) = self.send(parcel, class, most) {
             return Some(unwanted);
         }
         if parcel.next == 0 {
-            match fresh.take(|count| self.magazines.make(&self.system, count)) {
+            match fresh
+                .take(|| self.magazines.lease_idle(), |n| self.magazines.make(&self.system, n))
+            {
                 Some(magazine) => parcel.next = Magazine::first_slot(magazine),
                 None => return Some(Rounds::NONE),
             }
@@ -150,9 +176,9 @@ impl<S: System> Arena<S> {
         None
     }
 
-    fn inbox_bytes(&self) -> usize {
-        let leased = self.all_heaps().filter(|heap| heap.is_leased()).count();
-        retain::inbox_bytes(self.granules_in_use().used * GRANULE, leased)
+    fn inbox_parcels(&self, parcels: usize) -> usize {
+        let receivers = self.all_heaps().filter(|heap| heap.receives()).count();
+        retain::inbox_parcels(self.granules_in_use().used * GRANULE, receivers, parcels)
     }
 
     /// Sends a parcel to its owner, unless `most` are waiting there: then what was in it has to
@@ -211,10 +237,7 @@ impl Heap {
             inbox.close(|magazine| {
                 let magazine = at::<Magazine>(magazine);
                 // SAFETY: taken out of the inbox, which has it as a spare one from here on.
-                let rounds = unsafe {
-                    let end = Magazine::slot_after(magazine, (*magazine).noted_rounds());
-                    Magazine::copy_below(end)
-                };
+                let rounds = unsafe { Magazine::copy_noted(magazine) };
                 if result.is_ok() {
                     result = each(class, rounds.as_slice());
                 }

@@ -28,6 +28,8 @@ pub(crate) struct Purger {
     at: AtomicU64,
     /// Dirty free bytes that may stay beyond the usual bound.
     boost: AtomicUsize,
+    /// When the boost was last counted down, in milliseconds.
+    counted: AtomicU64,
     /// Bytes purged since the start.
     total: AtomicUsize,
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
@@ -43,6 +45,7 @@ impl Purger {
             recent: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
+            counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
         }
@@ -56,7 +59,7 @@ impl<S: System> Arena<S> {
     #[cold]
     pub(crate) fn purge_excess(&self, released: usize) {
         let now = self.granules_in_use();
-        let boost = self.purger.boost.load(Ordering::Relaxed);
+        let boost = self.count_down_boost(released);
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let all_released = &self.purger.released;
         if purge::excess(dirty, used, boost, released) == 0 {
@@ -68,17 +71,27 @@ impl<S: System> Arena<S> {
             return;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
-        let time = self.system.milliseconds();
-        let since = time - self.purger.at.load(Ordering::Relaxed).min(time);
-        let boost = purge::decayed(boost, since);
-        self.purger.boost.store(boost, Ordering::Relaxed);
-        let excess = purge::excess(dirty, used, boost, released);
-        if excess > 0 {
-            let purged = self.purge_some(excess, WORTH_PURGING);
-            self.purger.at.store(time, Ordering::Relaxed);
-            self.purger.recent.store(purged, Ordering::Relaxed);
-        }
+        let purged = self.purge_some(purge::excess(dirty, used, boost, released), WORTH_PURGING);
+        self.purger.at.store(self.system.milliseconds(), Ordering::Relaxed);
+        self.purger.recent.store(purged, Ordering::Relaxed);
         self.purger.lock.release();
+    }
+
+    /// The boost that is left after `released` bytes were released. Threads that count at the same
+    /// time may count a release once instead of twice.
+    fn count_down_boost(&self, released: usize) -> usize {
+        let boost = self.purger.boost.load(Ordering::Relaxed);
+        if boost == 0 {
+            return 0;
+        }
+        let time = self.system.milliseconds();
+        let since = time.saturating_sub(self.purger.counted.load(Ordering::Relaxed));
+        let left = purge::decayed(boost, since, released);
+        self.purger.boost.store(left, Ordering::Relaxed);
+        if since >= purge::HALF_LIFE_MILLISECONDS {
+            self.purger.counted.store(time, Ordering::Relaxed);
+        }
+        left
     }
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
@@ -97,7 +110,8 @@ impl<S: System> Arena<S> {
         if recent == 0 {
             return;
         }
-        let since = self.system.milliseconds() - self.purger.at.load(Ordering::Relaxed);
+        let time = self.system.milliseconds();
+        let since = time.saturating_sub(self.purger.at.load(Ordering::Relaxed));
         if since > purge::REGRET_MILLISECONDS {
             self.purger.recent.store(0, Ordering::Relaxed);
             return;
@@ -108,6 +122,7 @@ impl<S: System> Arena<S> {
         let ceiling = (now.used + now.dirty) * GRANULE;
         let boost = self.purger.boost.load(Ordering::Relaxed);
         self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);
+        self.purger.counted.store(time, Ordering::Relaxed);
     }
 
     /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest

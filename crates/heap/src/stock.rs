@@ -70,10 +70,12 @@ impl<T: Stocked> Stock<T> {
 
     /// Leases one, as its last lessee left it. `None` when there is no memory for one more.
     pub(crate) fn lease<S: System>(&self, system: &S) -> Option<*mut T> {
-        match self.idle.pop(|n| self.link(n)) {
-            Some(n) => Some(self.nth(n)),
-            None => self.make(system, 1),
-        }
+        self.lease_idle().or_else(|| self.make(system, 1))
+    }
+
+    /// Leases one that has been made, if nobody has it.
+    pub(crate) fn lease_idle(&self) -> Option<*mut T> {
+        self.idle.pop(|n| self.link(n)).map(|n| self.nth(n))
     }
 
     /// Makes `count`, which stand one after the other, and leases them all. `None` when there is no

@@ -9,7 +9,9 @@ use crate::{emergency, exit, foreign, process, report};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
+use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::free::Added;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
 use freehold_heap::usage::Usage;
@@ -170,32 +172,33 @@ pub unsafe fn deallocate(object: *mut u8) {
         cache.set_busy(true);
         // SAFETY: the caller gives the object up.
         let added = unsafe { cache.add_to_parcel(arena, object.addr()) };
-        cache.set_busy(false);
-        if added {
+        if matches!(added, Added::Done) {
+            cache.set_busy(false);
             return;
         }
-    }
-    // SAFETY: as above.
-    unsafe { deallocate_elsewhere(object) }
-}
-
-/// Takes an object back that goes into no parcel.
-#[cold]
-#[inline(never)]
-unsafe fn deallocate_elsewhere(object: *mut u8) {
-    // SAFETY: the thread's own storage, as in `enter`.
-    let cache = unsafe { &mut (*tls::local()).cache };
-    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
-        cache.set_busy(true);
-        // SAFETY: the caller gives the object up.
-        let posted = unsafe { cache.post(arena, object.addr()) };
-        cache.set_busy(false);
-        if posted {
-            return;
-        }
+        // SAFETY: as above.
+        return unsafe { deallocate_elsewhere(cache, arena, object, added) };
     }
     // SAFETY: as above.
     unsafe { deallocate_rarely(object) }
+}
+
+/// Takes an object back that went into no parcel. The thread is marked as busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_elsewhere(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    added: Added,
+) {
+    // SAFETY: the caller gives the object up.
+    let posted = unsafe { cache.post(arena, object.addr(), added) };
+    cache.set_busy(false);
+    if !posted {
+        // SAFETY: as above.
+        unsafe { deallocate_rarely(object) }
+    }
 }
 
 #[cold]

@@ -84,7 +84,17 @@ impl Inbox {
         })
     }
 
-    /// Takes a full magazine out, if there is one, and leaves `spare` in its place.
+    /// Whether there was a full magazine at this moment, most likely: a hint for the leaseholder.
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        // Relaxed: `take` decides.
+        self.0[0].load(Ordering::Relaxed) & STATE == FULL
+    }
+
+    /// Takes a full magazine out, if there is one, and leaves `spare` in its place. Senders fill
+    /// the first slot that is open, so the last of those that are full in a row is the one sent
+    /// last, and its objects are the most likely to be in a cache. One that was sent just while
+    /// another was taken may stand alone further on, until the row has grown up to it again.
     pub fn take(&self, spare: usize) -> Option<usize> {
         self.take_by(&CORRECT, spare)
     }
@@ -92,15 +102,15 @@ impl Inbox {
     /// [`Inbox::take`] with orderings that the model may break.
     pub(crate) fn take_by(&self, orders: &Orders, spare: usize) -> Option<usize> {
         debug_assert!(spare & STATE == 0);
-        self.0.iter().find_map(|slot| {
-            // Relaxed: the exchange decides.
-            let seen = slot.load(Ordering::Relaxed);
-            if seen & STATE != FULL {
-                return None;
-            }
-            let taken = slot.compare_exchange(seen, spare | OPEN, orders.take, Ordering::Relaxed);
-            taken.ok().map(|_| seen & !STATE)
-        })
+        let is_full = |slot: &&AtomicUsize| slot.load(Ordering::Relaxed) & STATE == FULL;
+        let slot = self.0.iter().take_while(is_full).last()?;
+        // Relaxed: the exchange decides.
+        let seen = slot.load(Ordering::Relaxed);
+        if seen & STATE != FULL {
+            return None;
+        }
+        let taken = slot.compare_exchange(seen, spare | OPEN, orders.take, Ordering::Relaxed);
+        taken.ok().map(|_| seen & !STATE)
     }
 
     /// Opens the inbox. Only for the leaseholder.
@@ -188,9 +198,9 @@ mod tests {
         inbox.take(0);
         let mut found = std::vec::Vec::new();
         inbox.close(|magazine| found.push(magazine));
-        assert_eq!(found, [B]);
+        assert_eq!(found, [A]);
         assert!(!inbox.is_open());
         inbox.open();
-        assert_eq!((inbox.put(A, SLOTS), inbox.put(A, SLOTS)), (Some(0), Some(B)));
+        assert_eq!((inbox.put(B, SLOTS), inbox.put(B, SLOTS)), (Some(A), Some(0)));
     }
 }

@@ -16,8 +16,10 @@ const SHARE: usize = 8;
 pub const STEP: usize = 2 * BLOCK;
 /// Memory claimed again this soon after it was purged was purged too early.
 pub const REGRET_MILLISECONDS: u64 = 100;
+/// So many bytes released without regret take one byte of the boost away.
+const RELEASES_TO_A_BYTE: usize = 4;
 /// The boost halves in this time.
-const HALF_LIFE_MILLISECONDS: u64 = 250;
+pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 
 /// The dirty free bytes that may stay when `used` bytes are in use.
 pub fn bound(used: usize, boost: usize) -> usize {
@@ -40,10 +42,12 @@ pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
     (boost + 2 * bytes).min(ceiling)
 }
 
-/// The boost after `milliseconds` without regret.
-pub fn decayed(boost: usize, milliseconds: u64) -> usize {
+/// The boost after `milliseconds` in which `released` bytes were released without regret. Both
+/// count: a program that frees everything may take no time to do so, and free nothing afterwards.
+pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
     let halvings = milliseconds / HALF_LIFE_MILLISECONDS;
-    if halvings >= u64::from(usize::BITS) { 0 } else { boost >> halvings }
+    let rest = if halvings >= u64::from(usize::BITS) { 0 } else { boost >> halvings };
+    rest.saturating_sub(released / RELEASES_TO_A_BYTE)
 }
 
 #[cfg(test)]
@@ -65,10 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn the_boost_rises_with_regret_up_to_a_ceiling_and_falls_with_time() {
+    fn the_boost_rises_with_regret_and_falls_with_time_and_releases() {
         assert_eq!(raised(0, 10, 1000), 20);
         assert_eq!(raised(990, 10, 1000), 1000);
-        assert_eq!(decayed(1024, 250), 512);
-        assert_eq!(decayed(1024, 10_000), 0);
+        assert_eq!(decayed(1024, 250, 0), 512);
+        assert_eq!(decayed(1024, 10_000, 0), 0);
+        assert_eq!(decayed(1024, 0, 2048), 512);
+        assert_eq!(decayed(1024, 250, 2048), 0);
     }
 }

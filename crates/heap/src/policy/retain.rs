@@ -1,6 +1,5 @@
 //! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
 
-use crate::magazine::ROUNDS;
 use freehold_sync::inbox;
 
 /// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
@@ -26,9 +25,9 @@ pub const fn wake(capacity: usize) -> usize {
 /// finds them.
 pub const SLABS_KEPT: usize = 2;
 
-/// Bytes of freed objects that a thread may hold back on their way home, when `used` bytes are in
-/// use and so many threads have outboxes: more in a large heap, where batches need it, but in all
-/// outboxes together never more than a small share of what is in use.
+/// Bytes of freed objects that a thread may hold back on their way home, when
+/// `used` bytes are in use and so many threads have outboxes: more in a large heap, where batches
+/// need it, but in all outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 256 * 1024)
 }
@@ -39,17 +38,12 @@ pub const fn parcel(size: usize) -> usize {
     if n < 4 { 4 } else { n }
 }
 
-/// Bytes of freed objects of one class that may wait for one heap, when `used` bytes are in use and
-/// so many threads have heaps. What waits is what the heap uses next, so it comes on top of what
-/// lives only when the heap's thread stops allocating; the share is for a thread that uses some
-/// classes much, and many little.
-pub fn inbox_bytes(used: usize, heaps: usize) -> usize {
-    (used / 4).max(4 << 20) / heaps.max(1) / 4
-}
-
-/// How many parcels of objects of a size may wait in one inbox that may hold so many bytes.
-pub fn parcels(size: usize, inbox_bytes: usize) -> usize {
-    (inbox_bytes / (parcel(size).min(ROUNDS) * size)).clamp(1, inbox::SLOTS)
+/// How many parcels may wait in one inbox, when `used` bytes are in use, so many heaps are sent
+/// something, and they are sent objects of classes whose parcels have `parcels` bytes together: as
+/// many for each class, since a program that hands objects over does so whatever their sizes. What
+/// waits is used first by the heap that it waits for.
+pub fn inbox_parcels(used: usize, heaps: usize, parcels: usize) -> usize {
+    ((used / 4).max(8 << 20) / heaps.max(1) / parcels.max(1)).clamp(1, inbox::SLOTS)
 }
 
 /// The number of heaps that one thread each may have to itself.

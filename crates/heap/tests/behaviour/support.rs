@@ -91,10 +91,11 @@ impl<'a, S: System> Thread<'a, S> {
         unsafe {
             // The same ways as in the runtime.
             let cache = &mut self.cache;
-            if cache.keep(self.arena.region(), address)
-                || cache.add_to_parcel(self.arena, address)
-                || cache.post(self.arena, address)
-            {
+            if cache.keep(self.arena.region(), address) {
+                return Ok(());
+            }
+            let added = cache.add_to_parcel(self.arena, address);
+            if cache.post(self.arena, address, added) {
                 return Ok(());
             }
             cache.free_slow(self.arena, address)
