@@ -68,8 +68,26 @@ impl<S: System> Arena<S> {
         home.get()
             .and_then(|block| self.claim_in(block, want, account))
             .or_else(|| self.claim_in_open(want, home, account, true))
+            .or_else(|| self.claim_dirty_elsewhere(want, home, account))
             .or_else(|| self.claim_in_new(want, home, account))
             .or_else(|| self.claim_in_open(want, home, account, false))
+    }
+
+    /// Claims granules that are all dirty, before a clean block is opened: in a wholly free block,
+    /// or in the home of another heap, which may be idle.
+    fn claim_dirty_elsewhere(&self, want: Want, home: &Home, account: &Account) -> Option<Claim> {
+        if want.prefer != Prefer::Dirty {
+            return None;
+        }
+        let dirty = |zone: &ZoneEntry| zone.whole.look() & zone.dirty.load(Ordering::Relaxed);
+        if let Some(block) = self.find_blocks(1, 1, dirty) {
+            let claimed = self.claim_these(block, 1);
+            return claimed.then(|| self.claim_in_whole(block, want, home, account));
+        }
+        self.zones().find_map(|(n, zone)| {
+            let homes = zone.open.load(Ordering::Relaxed) & zone.home.load(Ordering::Relaxed);
+            ones(homes).find_map(|i| self.claim_dirty_in(Block(n * ZONE_BLOCKS + i), want, account))
+        })
     }
 
     /// Claims `count` granules from `home` if it has so many in a row that are dirty.
@@ -79,11 +97,15 @@ impl<S: System> Arena<S> {
         home: &Home,
         account: &Account,
     ) -> Option<Claim> {
-        let block = home.get()?;
+        let want = Want { count, align: 1, prefer: Prefer::Dirty };
+        self.claim_dirty_in(home.get()?, want, account)
+    }
+
+    fn claim_dirty_in(&self, block: Block, want: Want, account: &Account) -> Option<Claim> {
         let entry = self.block(block);
         let claimed = entry.free.claim(|free| {
             let dirty = free & entry.dirty.load(Ordering::Relaxed);
-            find_run(dirty, count, 1).map(|first| mask(first, count))
+            find_run(dirty, want.count, want.align).map(|first| mask(first, want.count))
         })?;
         Some(self.settle_claim(block, claimed, account))
     }
@@ -149,11 +171,16 @@ impl<S: System> Arena<S> {
 
     fn claim_in_new(&self, want: Want, home: &Home, account: &Account) -> Option<Claim> {
         let block = self.claim_blocks(1, 1, want.prefer)?;
+        Some(self.claim_in_whole(block, want, home, account))
+    }
+
+    /// Takes granules of a wholly free block that the caller owns, which becomes the home.
+    fn claim_in_whole(&self, block: Block, want: Want, home: &Home, account: &Account) -> Claim {
         let claimed = mask(0, want.count);
         let claim = self.settle_claim(block, claimed, account);
         self.open(block, ALL & !claimed);
         self.move_home(home, block);
-        Some(claim)
+        claim
     }
 
     /// Opens a block that the caller owns, with the given granules free.
