@@ -68,8 +68,8 @@ pub(crate) struct Outbox {
     counts: [u16; SLOTS],
     /// Which slots are used.
     used: [u64; SLOTS / 64],
-    /// Bytes of objects and slabs that may still be held back before something is sent home, and
-    /// how many there may be.
+    /// Bytes of objects that may still be held back before something is sent home, and how many
+    /// there may be.
     left: isize,
     limit: isize,
     /// The slot to look at next when something has to go.

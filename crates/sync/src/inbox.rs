@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | Closed | a spare one, or none | the leaseholder, to open it |
 //! | Open | a spare one, or none | senders, to fill it; the leaseholder, to close it |
-//! | Full | of free objects | whoever takes it |
+//! | Full | of free objects | the leaseholder, to take it or to close the slot |
 //!
 //! Invariant: a magazine is in at most one slot or in the hands of one thread.
 
@@ -91,7 +91,8 @@ impl Inbox {
         self.0[0].load(Ordering::Relaxed) & STATE == FULL
     }
 
-    /// Takes a full magazine out, if there is one, and leaves `spare` in its place. Senders fill
+    /// Takes a full magazine out, if there is one, and leaves `spare` in its place. Only for the
+    /// leaseholder. Senders fill
     /// the first slot that is open, so the last of those that are full in a row is the one sent
     /// last, and its objects are the most likely to be in a cache. One that was sent just while
     /// another was taken may stand alone further on, until the row has grown up to it again.

@@ -25,9 +25,9 @@ pub const fn wake(capacity: usize) -> usize {
 /// finds them.
 pub const SLABS_KEPT: usize = 2;
 
-/// Bytes of freed objects that a thread may hold back on their way home, when
-/// `used` bytes are in use and so many threads have outboxes: more in a large heap, where batches
-/// need it, but in all outboxes together never more than a small share of what is in use.
+/// Bytes of freed objects that a thread may hold back on their way home, when `used` bytes are in
+/// use and so many threads have outboxes: more in a large heap, where batches need it, but in all
+/// outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 256 * 1024)
 }
@@ -54,4 +54,27 @@ pub fn exclusive_heaps(processors: usize) -> usize {
 /// The number of heaps that all other threads share.
 pub fn shared_heaps(processors: usize) -> usize {
     processors.clamp(1, 256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_in_all_inboxes_is_bounded_by_what_is_in_use() {
+        let parcels = 300 << 10;
+        for (used, bound) in [(0, 8 << 20), (20 << 20, 8 << 20), (400 << 20, 100 << 20)] {
+            for heaps in 1..=20 {
+                let waiting = inbox_parcels(used, heaps, parcels) * parcels * heaps;
+                assert!(waiting <= bound, "{heaps} heaps, {used} bytes in use: {waiting} may wait");
+            }
+        }
+    }
+
+    #[test]
+    fn an_inbox_takes_from_one_parcel_to_as_many_as_it_has_slots() {
+        assert_eq!(inbox_parcels(0, 1000, 1 << 20), 1);
+        assert_eq!(inbox_parcels(usize::MAX, 1, 1), inbox::SLOTS);
+        assert_eq!(inbox_parcels(0, 0, 0), inbox::SLOTS);
+    }
 }
