@@ -1,4 +1,4 @@
-//! The developers' chores: `cargo xtask tidy` and `cargo xtask licences`.
+//! The developers' chores: `cargo xtask tidy`, `cargo xtask licences` and `cargo xtask peers`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -7,6 +7,7 @@
 mod arrows;
 mod licences;
 mod metadata;
+mod peers;
 mod sources;
 
 use std::process::ExitCode;
@@ -17,13 +18,17 @@ Usage: cargo xtask COMMAND
 Commands:
   tidy      checks what the compiler does not: which crate may use which, where atomics, system
             calls and unsafe code may stand, and that every file says what it is for
-  licences  checks that every dependency's licence is one of those we accept";
+  licences  checks that every dependency's licence is one of those we accept
+  peers [jemalloc|mimalloc2|mimalloc3|snmalloc|rpmalloc]...
+            builds these allocators, or all of them, into target/peers, where
+            `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let findings = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(),
         ["licences"] => licences::check(&metadata::read(true)),
+        ["peers", ref wanted @ ..] => peers::build(wanted),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

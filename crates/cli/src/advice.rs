@@ -7,8 +7,14 @@ use freehold_model::{Allocator, PairsParams, Plan};
 /// How to get a known allocator that is not installed.
 pub(crate) fn install(name: &str) -> &'static str {
     match name {
-        "jemalloc" => "apt install libjemalloc2, dnf install jemalloc, or pacman -S jemalloc",
-        "mimalloc" => "apt install libmimalloc2.0, dnf install mimalloc, or pacman -S mimalloc",
+        "jemalloc" => {
+            "cargo xtask peers, apt install libjemalloc2, dnf install jemalloc, or pacman -S \
+             jemalloc"
+        }
+        "mimalloc" => {
+            "cargo xtask peers, apt install libmimalloc2.0, dnf install mimalloc, or pacman -S \
+             mimalloc"
+        }
         "tcmalloc" => {
             "apt install libtcmalloc-minimal4, dnf install gperftools-libs, or \
              pacman -S gperftools"
@@ -16,8 +22,7 @@ pub(crate) fn install(name: &str) -> &'static str {
         "scudo" => "comes with LLVM: apt install libclang-rt-dev, or dnf install compiler-rt",
         "tbbmalloc" => "apt install libtbbmalloc2, dnf install tbb, or pacman -S onetbb",
         "hoard" => "build libhoard.so from https://github.com/emeryberger/Hoard",
-        "snmalloc" => "build libsnmallocshim.so from https://github.com/microsoft/snmalloc",
-        "rpmalloc" => "build librpmallocwrap.so from https://github.com/mjansson/rpmalloc",
+        "snmalloc" | "rpmalloc" => "cargo xtask peers, in a checkout of Freehold's sources",
         "llalloc" => "build libllalloc.so from the source of the Lockless allocator",
         _ => "give the path of its library",
     }
@@ -26,7 +31,10 @@ pub(crate) fn install(name: &str) -> &'static str {
 /// What can be written where an allocator is asked for.
 pub(crate) fn name_or_path() -> String {
     let names: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
-    format!("give one of {}, or the path of a library", names.join(", "))
+    format!(
+        "give one of {}, with a version if need be (mimalloc@2), or the path of a library",
+        names.join(", ")
+    )
 }
 
 /// What to do when a command cannot run under an allocator.

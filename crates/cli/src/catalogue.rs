@@ -2,12 +2,54 @@
 
 use std::path::{Path, PathBuf};
 
-use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM};
+use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM, is_asked_for};
 use freehold_model::{Allocator, AllocatorList, Missing, Origin};
 
 use crate::advice;
 use crate::exit::{Exit, Failure};
 use crate::suggest;
+
+/// A known allocator as users ask for it: by its name, or by name and version as `mimalloc@2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice<'a> {
+    pub(crate) known: &'static Known,
+    version: Option<&'a str>,
+}
+
+impl<'a> Choice<'a> {
+    /// Reads what a user wrote.
+    pub(crate) fn parse(wanted: &'a str) -> Result<Self, Failure> {
+        let (name, version) = match wanted.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (wanted, None),
+        };
+        let known = Known::named(name).ok_or_else(|| unknown(name))?;
+        Ok(Self { known, version })
+    }
+
+    /// Whether an allocator of the right name has a version that was asked for.
+    pub(crate) fn accepts(&self, version: Option<&str>) -> bool {
+        self.version.is_none_or(|asked| version.is_some_and(|own| is_asked_for(own, asked)))
+    }
+
+    /// The first of these that was asked for.
+    fn among(&self, candidates: Vec<Allocator>) -> Result<Allocator, Failure> {
+        let name = self.known.name;
+        let versions: Vec<_> = candidates.iter().filter_map(|own| own.version.clone()).collect();
+        let found = candidates.into_iter().find(|own| self.accepts(own.version.as_deref()));
+        found.ok_or_else(|| match self.version {
+            Some(asked) if !versions.is_empty() => {
+                let message = format!("{name} {asked} was not found on this machine");
+                let there = format!("there is {name} {}", versions.join(", "));
+                Failure::new(Exit::NotLive, message).hint(there)
+            }
+            _ => {
+                let message = format!("{name} was not found on this machine");
+                Failure::new(Exit::NotLive, message).hint(advice::install(name))
+            }
+        })
+    }
+}
 
 /// The allocators that can be chosen from.
 pub(crate) struct Catalogue {
@@ -27,17 +69,12 @@ impl Catalogue {
         if looks_like_a_path(wanted) {
             return self.given(wanted);
         }
-        let Some(known) = Known::named(wanted) else {
-            return Err(unknown(wanted));
-        };
-        match known.name {
-            FREEHOLD => self.freehold(),
-            SYSTEM => self.system(),
-            name => self.finder.installed(known).ok_or_else(|| {
-                let message = format!("{name} was not found on this machine");
-                Failure::new(Exit::NotLive, message).hint(advice::install(name))
-            }),
-        }
+        let choice = Choice::parse(wanted)?;
+        choice.among(match choice.known.name {
+            FREEHOLD => vec![self.freehold()?],
+            SYSTEM => vec![self.system()?],
+            _ => self.finder.installed(choice.known),
+        })
     }
 
     /// The allocators that a user means, each under a name of its own.
@@ -46,16 +83,18 @@ impl Catalogue {
         Ok(with_distinct_names(all?))
     }
 
-    /// Freehold, the C library's, and every other allocator that is installed.
-    pub(crate) fn all(&self) -> Result<Vec<Allocator>, Failure> {
+    /// Freehold, the C library's, and of every other allocator that is installed the newest of
+    /// each major version.
+    pub(crate) fn representative(&self) -> Result<Vec<Allocator>, Failure> {
         let mut all = vec![self.freehold()?, self.system()?];
-        all.extend(self.finder.all_installed());
-        Ok(all)
+        all.extend(self.finder.representative());
+        Ok(with_distinct_names(all))
     }
 
     /// Everything that was found, and what was not.
     pub(crate) fn list(&self, given: &[String]) -> Result<AllocatorList, Failure> {
-        let mut found = self.all()?;
+        let mut found = vec![self.freehold()?, self.system()?];
+        found.extend(self.finder.all_installed());
         let is_missing = |known: &&Known| {
             !found.iter().any(|allocator| allocator.family.as_deref() == Some(known.name))
         };
@@ -91,11 +130,6 @@ pub(crate) fn lay_out() -> Result<PathBuf, Failure> {
     freehold_embed::lay_out().map_err(|error| Failure::error("cannot lay out the library", &error))
 }
 
-/// The name of a known allocator that a user means, without looking for it.
-pub(crate) fn known_name(wanted: &str) -> Result<&'static str, Failure> {
-    Known::named(wanted).map(|known| known.name).ok_or_else(|| unknown(wanted))
-}
-
 /// Whether a user's word is the path of a library and not the name of an allocator.
 pub(crate) fn looks_like_a_path(word: &str) -> bool {
     let extension = Path::new(word).extension();
@@ -111,14 +145,16 @@ fn unknown(wanted: &str) -> Failure {
     }
 }
 
-/// Numbers names that occur more than once, since a name heads a column.
+/// Adds the version to names that occur more than once, or else a number, since a name heads a
+/// column.
 fn with_distinct_names(mut allocators: Vec<Allocator>) -> Vec<Allocator> {
     for index in 1..allocators.len() {
         let (before, rest) = allocators.split_at_mut(index);
         let own = rest[0].name.clone();
         let is_taken = |name: &str| before.iter().any(|other| other.name == name);
+        let versioned = rest[0].version.iter().map(|version| format!("{own}@{version}"));
         let numbered = (2..).map(|number| format!("{own}-{number}"));
-        let mut names = [own.clone()].into_iter().chain(numbered);
+        let mut names = [own.clone()].into_iter().chain(versioned).chain(numbered);
         if let Some(free) = names.find(|name| !is_taken(name)) {
             rest[0].name = free;
         }
@@ -147,6 +183,27 @@ mod tests {
         let all = ["x", "y", "x", "x"].map(allocator).to_vec();
         let names: Vec<_> = with_distinct_names(all).into_iter().map(|own| own.name).collect();
         assert_eq!(names, ["x", "y", "x-2", "x-3"]);
+    }
+
+    #[test]
+    fn equal_names_of_different_versions_tell_the_version() {
+        let all = ["3.6.0", "2.5.2"]
+            .map(|version| Allocator { version: Some(version.to_owned()), ..allocator("x") });
+        let names = with_distinct_names(all.to_vec()).into_iter().map(|own| own.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["x", "x@2.5.2"]);
+    }
+
+    #[test]
+    fn a_version_may_be_asked_for_behind_the_name() {
+        let choice = Choice::parse("mi@2").expect("known");
+        assert_eq!(choice.known.name, "mimalloc");
+        assert!(choice.accepts(Some("2.5.2")) && !choice.accepts(Some("3.6.0")));
+        assert!(!choice.accepts(None));
+        assert!(Choice::parse("mimalloc").expect("known").accepts(None));
+        let failure = choice
+            .among(vec![Allocator { version: Some("3.6.0".to_owned()), ..allocator("mimalloc") }]);
+        let hint = failure.expect_err("only another version is there").hint;
+        assert_eq!(hint.as_deref(), Some("there is mimalloc 3.6.0"));
     }
 
     #[test]

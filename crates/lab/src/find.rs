@@ -1,5 +1,6 @@
 //! Finding the allocators of this machine. It must not know what they are wanted for.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
 
@@ -10,6 +11,10 @@ use crate::hash;
 use crate::inspect::{InspectError, Inspection};
 use crate::known::{FREEHOLD, KNOWN, Known, SYSTEM, matches};
 use crate::maps;
+use crate::version;
+
+/// The variable that names directories with allocators to compare with.
+const PEERS: &str = "FREEHOLD_PEERS";
 
 /// Directories, some with a `*`, in which libraries are installed; the loader's configuration and
 /// the environment add to them. `{arch}` stands for this machine's architecture.
@@ -59,30 +64,40 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
+/// A directory to look in.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    /// Whether the user named it, so that what is in it comes before anything newer elsewhere.
+    is_named: bool,
+}
+
 /// Looks for allocators.
 #[derive(Debug)]
 pub struct Finder {
     machine: Machine,
-    directories: Vec<PathBuf>,
+    places: Vec<Place>,
 }
 
 impl Finder {
-    /// Prepares to look where the loader and compilers keep libraries, and first in `extra`.
+    /// Prepares to look where the loader and compilers keep libraries and where `cargo xtask peers`
+    /// puts them, and first in `extra`.
     pub fn new(extra: &[PathBuf]) -> Result<Self, InspectError> {
         let own = Inspection::of(Path::new("/proc/self/exe"))?;
-        let mut directories = extra.to_vec();
-        directories.extend(search_path("LD_LIBRARY_PATH"));
-        directories.extend(configured());
-        directories.extend(standard());
-        directories.retain(|directory| directory.is_dir());
+        let named = extra.iter().cloned().chain(search_path(PEERS));
+        let others = built_peers().into_iter().chain(search_path("LD_LIBRARY_PATH"));
+        let others = others.chain(configured()).chain(standard());
+        let place = |is_named| move |path| Place { path, is_named };
+        let mut places: Vec<_> = named.map(place(true)).chain(others.map(place(false))).collect();
+        places.retain(|place| place.path.is_dir());
         let mut seen = Vec::new();
-        directories.retain(|directory| {
-            let real = fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+        places.retain(|place| {
+            let real = fs::canonicalize(&place.path).unwrap_or_else(|_| place.path.clone());
             let is_new = !seen.contains(&real);
             seen.push(real);
             is_new
         });
-        Ok(Self { machine: own.machine, directories })
+        Ok(Self { machine: own.machine, places })
     }
 
     /// The C library of this program, whose allocator runs when nothing is preloaded.
@@ -102,21 +117,58 @@ impl Finder {
         })
     }
 
-    /// The library of a known allocator, if one is installed.
-    pub fn installed(&self, known: &Known) -> Option<Allocator> {
-        let candidates = known.files.iter().flat_map(|pattern| {
-            self.directories.iter().flat_map(move |directory| files_like(directory, pattern))
+    /// The libraries of a known allocator, one of each version. The first is the one to prefer:
+    /// those in directories that the user named come before others, and then the newest.
+    pub fn installed(&self, known: &Known) -> Vec<Allocator> {
+        let mut found: Vec<(bool, Allocator)> = Vec::new();
+        for (place, path) in self.candidates(known) {
+            let Ok(allocator) = self.library(&path, Origin::Found) else { continue };
+            let is_new = found.iter().all(|(_, own)| own.version != allocator.version);
+            if is_new && allocator.family.as_deref() == Some(known.name) {
+                found.push((place.is_named, allocator));
+            }
+        }
+        found.sort_by_cached_key(|(is_named, allocator)| {
+            Reverse((*is_named, version::key(allocator.version.as_deref())))
         });
-        candidates.into_iter().find_map(|path| {
-            let allocator = self.library(&path, Origin::Found).ok()?;
-            (allocator.family.as_deref() == Some(known.name)).then_some(allocator)
+        found.into_iter().map(|(_, allocator)| allocator).collect()
+    }
+
+    fn candidates<'a>(
+        &'a self,
+        known: &'a Known,
+    ) -> impl Iterator<Item = (&'a Place, PathBuf)> + 'a {
+        self.places.iter().flat_map(move |place| {
+            let files = known.files.iter().flat_map(|pattern| files_like(&place.path, pattern));
+            files.map(move |path| (place, path))
         })
     }
 
-    /// Every known allocator that is installed, the C library's and Freehold excepted.
+    /// Every library of every known allocator, the C library and Freehold excepted.
     pub fn all_installed(&self) -> Vec<Allocator> {
-        let others = KNOWN.iter().filter(|known| ![FREEHOLD, SYSTEM].contains(&known.name));
-        others.filter_map(|known| self.installed(known)).collect()
+        Self::others().flat_map(|known| self.installed(known)).collect()
+    }
+
+    /// Of every known allocator, the C library and Freehold excepted, one library of each major
+    /// version, by which an allocator that was designed anew differs from its past.
+    pub fn representative(&self) -> Vec<Allocator> {
+        let major = |own: &Allocator| version::key(own.version.as_deref()).first().copied();
+        let mut chosen = Vec::new();
+        for known in Self::others() {
+            let mut of_one = self.installed(known);
+            let mut seen = Vec::new();
+            of_one.retain(|own| {
+                let is_new = !seen.contains(&major(own));
+                seen.push(major(own));
+                is_new
+            });
+            chosen.append(&mut of_one);
+        }
+        chosen
+    }
+
+    fn others() -> impl Iterator<Item = &'static Known> {
+        KNOWN.iter().filter(|known| ![FREEHOLD, SYSTEM].contains(&known.name))
     }
 
     /// The allocator in the file at `path`.
@@ -157,6 +209,17 @@ fn short_name(path: &Path) -> String {
 fn search_path(variable: &str) -> Vec<PathBuf> {
     let value = env::var_os(variable).unwrap_or_default();
     env::split_paths(&value).filter(|path| path.is_absolute()).collect()
+}
+
+/// Where `cargo xtask peers` puts what it builds, seen from this executable, and where users keep
+/// such libraries.
+fn built_peers() -> Vec<PathBuf> {
+    let own = env::current_exe().unwrap_or_default();
+    let beside = own.ancestors().skip(1).take(2).map(|directory| directory.join("peers"));
+    let data = env::var_os("XDG_DATA_HOME").filter(|path| Path::new(path).is_absolute());
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/share"));
+    let data = data.map(PathBuf::from).or_else(home);
+    beside.chain(data.map(|data| data.join("freehold/peers"))).collect()
 }
 
 fn standard() -> Vec<PathBuf> {

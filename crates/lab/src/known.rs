@@ -59,14 +59,14 @@ pub static KNOWN: [Known; 11] = [
     Known {
         name: "jemalloc",
         aliases: &["je"],
-        files: &["libjemalloc.so.2", "libjemalloc.so*"],
+        files: &["libjemalloc.so*"],
         symbols: &["mallctl", "je_mallctl", "_rjem_mallctl", "jemalloc_constructor"],
         version: VersionSource::Described,
     },
     Known {
         name: "mimalloc",
         aliases: &["mi"],
-        files: &["libmimalloc.so.3*", "libmimalloc.so.2*", "libmimalloc.so*"],
+        files: &["libmimalloc.so*"],
         symbols: &["mi_version"],
         version: VersionSource::ConstantFunction("mi_version"),
     },
@@ -108,7 +108,7 @@ pub static KNOWN: [Known; 11] = [
     Known {
         name: "rpmalloc",
         aliases: &["rp"],
-        files: &["librpmallocwrap.so", "librpmalloc.so*"],
+        files: &["librpmallocwrap.so*", "librpmalloc.so*"],
         symbols: &["rpmalloc", "rpmalloc_initialize"],
         version: VersionSource::FileName,
     },

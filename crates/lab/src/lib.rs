@@ -29,3 +29,4 @@ pub use hash::library;
 pub use inspect::InspectError;
 pub use known::{FREEHOLD, KNOWN, Known, SYSTEM};
 pub use summary::summarise;
+pub use version::is_asked_for;

@@ -21,6 +21,18 @@ pub(crate) fn stated(source: VersionSource, image: &Image<'_>, path: &Path) -> O
     }
 }
 
+/// A key by which versions are sorted: its numbers. No version comes before all others.
+pub(crate) fn key(version: Option<&str>) -> Vec<u64> {
+    let parts = version.unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+    parts.filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Whether a version is the one asked for: all of its parts, or the first of them.
+pub fn is_asked_for(version: &str, asked: &str) -> bool {
+    let rest = version.strip_prefix(asked);
+    !asked.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// The number that a function returns when it does nothing else: on x86-64 a move of a constant
 /// and a return, on aarch64 the same, either behind a landing pad for checked branches.
 fn returned_constant(code: &[u8]) -> Option<u32> {
@@ -94,6 +106,23 @@ mod tests {
         assert_eq!(returned_constant(&aarch64), Some(209));
         assert_eq!(returned_constant(&[0x48, 0x85, 0xff, 0xc3]), None);
         assert_eq!(returned_constant(&[]), None);
+    }
+
+    #[test]
+    fn versions_are_sorted_by_their_numbers() {
+        assert!(key(Some("2.10")) > key(Some("2.9.1")));
+        assert!(key(Some("5.3.1")) > key(Some("5.3.0")));
+        assert!(key(Some("0")) > key(None));
+    }
+
+    #[test]
+    fn a_version_is_asked_for_by_its_first_parts() {
+        assert!(is_asked_for("2.5.2", "2"));
+        assert!(is_asked_for("2.5.2", "2.5"));
+        assert!(is_asked_for("2.5.2", "2.5.2"));
+        assert!(!is_asked_for("2.5.2", "2.5.20"));
+        assert!(!is_asked_for("20.5", "2"));
+        assert!(!is_asked_for("2.5", ""));
     }
 
     #[test]

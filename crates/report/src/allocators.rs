@@ -16,7 +16,7 @@ pub fn allocators(list: &AllocatorList) -> String {
     for allocator in &list.found {
         let known = allocator.family.as_deref();
         let name = match known {
-            Some(family) if family != allocator.name => {
+            Some(family) if !is_named_after(&allocator.name, family) => {
                 format!("{} ({family})", allocator.name)
             }
             Some(_) => allocator.name.clone(),
@@ -41,6 +41,11 @@ pub fn allocators(list: &AllocatorList) -> String {
         let _ = writeln!(text, "  {:width$}  {}", missing.name, missing.install);
     }
     text
+}
+
+/// Whether a name is that of the family, perhaps with a version behind it.
+fn is_named_after(name: &str, family: &str) -> bool {
+    name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ impl Bench {
     fn chosen(&self) -> Result<Vec<Allocator>, Failure> {
         let catalogue = Catalogue::new(&self.search)?;
         let chosen = if self.allocators.is_empty() {
-            catalogue.all()?
+            catalogue.representative()?
         } else {
             catalogue.get_all(&self.allocators)?
         };

@@ -7,8 +7,9 @@ use clap::Args;
 use freehold_lab::process::{self, ProcessError};
 use freehold_model::ProcessReport;
 
+use crate::catalogue::{Choice, looks_like_a_path};
 use crate::exit::{Exit, Failure};
-use crate::{advice, catalogue, ui};
+use crate::{advice, ui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +33,8 @@ Exit status:
 pub(crate) struct Which {
     /// The process
     pid: u32,
-    /// Exit with 5 unless this allocator, a name or the path of a library, is the one in use
+    /// Exit with 5 unless this allocator, a name (with a version: mimalloc@2) or the path of a
+    /// library, is the one in use
     #[arg(long, value_name = "ALLOCATOR")]
     expect: Option<String>,
     /// Print JSON
@@ -62,23 +64,26 @@ impl Which {
 }
 
 /// The allocator that a script expects.
-enum Expected {
-    Family(&'static str),
+enum Expected<'a> {
+    Known(Choice<'a>),
     Library(String),
 }
 
-impl Expected {
-    fn parse(word: &str) -> Result<Self, Failure> {
-        if catalogue::looks_like_a_path(word) {
+impl<'a> Expected<'a> {
+    fn parse(word: &'a str) -> Result<Self, Failure> {
+        if looks_like_a_path(word) {
             let real = fs::canonicalize(word).unwrap_or_else(|_| Path::new(word).to_owned());
             return Ok(Self::Library(real.to_string_lossy().into_owned()));
         }
-        catalogue::known_name(word).map(Self::Family)
+        Choice::parse(word).map(Self::Known)
     }
 
     fn is_live_in(&self, report: &ProcessReport) -> bool {
         report.live.iter().any(|provider| match self {
-            Self::Family(name) => provider.family.as_deref() == Some(name),
+            Self::Known(choice) => {
+                provider.family.as_deref() == Some(choice.known.name)
+                    && choice.accepts(provider.version.as_deref())
+            }
             Self::Library(path) => provider.path == *path,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{json, other_libraries, run, skipped};
+use crate::support::{compiled, directory, family, freehold, json, other_libraries, run, skipped};
 
 #[test]
 fn freehold_and_the_c_library_are_always_found_with_version_path_and_hash() {
@@ -68,9 +68,45 @@ fn a_library_given_by_its_path_is_recognised() {
         let list = json(&run(&["allocators", "--json", &path]).with(0).out);
         let given = list["found"].as_array().and_then(|found| found.last()).expect("one more");
         assert_eq!(given["origin"], "given");
-        assert_eq!(given["family"], name.as_str());
+        assert_eq!(given["family"], family(&name));
         assert_eq!(given["library"]["path"], path.as_str());
     }
+}
+
+#[test]
+fn every_version_is_listed_the_newest_first_and_can_be_asked_for() {
+    let directory = directory();
+    let source = "#include <stddef.h>\nvoid *malloc(size_t size) { return NULL; }\n";
+    // A library whose name says what it is and which version: the peers' directory has two.
+    for name in ["libhoard.so.990.2", "libhoard.so.990.10"] {
+        let flags = ["-x", "c", "-shared", "-fPIC"];
+        if compiled(&directory, name, source, &flags).is_none() {
+            return;
+        }
+    }
+    let list = |words: &[&str]| {
+        let mut command = freehold();
+        let output = command.args(words).env("FREEHOLD_PEERS", directory.path()).output();
+        json(&String::from_utf8_lossy(&output.expect("started").stdout))
+    };
+    let all = list(&["allocators", "--json"]);
+    let found = all["found"].as_array().expect("a list").iter();
+    let hoards: Vec<_> = found.filter(|own| own["family"] == "hoard").collect();
+    assert_eq!(hoards[0]["name"], "hoard");
+    assert_eq!(hoards[0]["version"], "990.10");
+    assert_eq!(hoards[1]["name"], "hoard@990.2");
+    let asked = list(&["allocators", "--json", "hoard@990.2"]);
+    let last = asked["found"].as_array().and_then(|found| found.last()).expect("one more");
+    assert_eq!(last["version"], "990.2");
+    let output = freehold()
+        .args(["allocators", "hoard@7"])
+        .env("FREEHOLD_PEERS", directory.path())
+        .output()
+        .expect("started");
+    assert_eq!(output.status.code(), Some(5));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(err.contains("hoard 7 was not found"), "{err}");
+    assert!(err.contains("there is hoard 990.10, 990.2"), "{err}");
 }
 
 #[test]

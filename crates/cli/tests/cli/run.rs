@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use crate::support::{
-    compiled, directory, found, freehold, json, read, run, signal, skipped, wait_for_line,
+    compiled, directory, family, found, freehold, json, read, run, signal, skipped, wait_for_line,
 };
 
 #[test]
@@ -72,11 +72,12 @@ fn every_found_allocator_is_proved_live_and_really_mapped() {
         let words = ["run", "-a", name, "--json", &proof_name, "--", "cat", "/proc/self/maps"];
         let ended = run(&words).with(0);
         assert!(ended.out.contains(path.as_str()), "{name} is not in:\n{}", ended.out);
-        assert!(ended.err.contains(&format!("freehold: {name} ")), "{}", ended.err);
+        assert!(ended.err.contains(&format!("freehold: {} ", family(name))), "{}", ended.err);
         let report = json(&read(&proof));
         assert_eq!(report["kind"], "run");
         assert_eq!(report["exit_status"], 0);
-        assert_eq!(report["allocator"]["name"], name.as_str());
+        assert_eq!(report["allocator"]["name"], family(name));
+        assert_eq!(report["allocator"]["library"]["path"], path.as_str());
         let verdict = report["verdict"].as_str();
         assert!(matches!(verdict, Some("live" | "loader_confirms")), "{report}");
     }

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables that would make a test depend on who runs it.
-const SCRUBBED: [&str; 6] = [
+const SCRUBBED: [&str; 7] = [
     "CLICOLOR_FORCE",
+    "FREEHOLD_PEERS",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "MALLOC_CONF",
@@ -92,6 +93,17 @@ pub(crate) fn other_libraries() -> Vec<(String, String)> {
         skipped("no allocator library is installed");
     }
     others
+}
+
+/// Those of them that are installed where the loader finds a library by its name.
+pub(crate) fn installed_libraries() -> Vec<(String, String)> {
+    let libraries = other_libraries().into_iter();
+    libraries.filter(|(_, path)| path.starts_with("/usr/") || path.starts_with("/lib")).collect()
+}
+
+/// What a name is without the version behind it.
+pub(crate) fn family(name: &str) -> &str {
+    name.split('@').next().unwrap_or_default()
 }
 
 /// Says that a test, or a part of it, was not run.
