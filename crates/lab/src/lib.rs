@@ -19,7 +19,7 @@ mod maps;
 pub mod plan;
 pub mod process;
 mod random;
-mod statistics;
+pub mod statistics;
 mod summary;
 mod version;
 

@@ -8,7 +8,7 @@ use freehold_model::{
 };
 use freehold_model::{Interval, Outcome};
 
-use crate::statistics::{geometric_mean, median, paired_ratio, spread};
+use crate::statistics::{LEVEL, geometric_mean, median, paired_ratio, spread};
 
 /// Summarises runs. `allocators` is their number, `reference` the one that others are compared
 /// with.
@@ -73,7 +73,7 @@ impl<'a> Table<'a> {
             failed: self.failed.get(&(case, allocator)).copied().unwrap_or_default(),
             loops_per_second: spread(&all(&|run| run.loops_per_second)),
             standing: None,
-            ratio: paired_ratio(&self.ratios(case, allocator, reference)),
+            ratio: paired_ratio(&self.ratios(case, allocator, reference), LEVEL),
             peak_rss: spread(&all(&|run| run.memory.peak_rss_bytes as f64)),
             freed_rss: spread(&all(&|run| run.memory.freed.rss_bytes as f64)),
             settled_rss: settled(&|resident| resident.rss_bytes),
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
             .map(|cell| cell.allocator);
         let Some(best) = best else { return };
         for cell in cells.iter_mut().filter(|cell| cell.loops_per_second.is_some()) {
-            let to_best = || paired_ratio(&self.ratios(cell.case, cell.allocator, best));
+            let to_best = || paired_ratio(&self.ratios(cell.case, cell.allocator, best), LEVEL);
             let standing = if cell.allocator == best {
                 Standing::Best
             } else if to_best().is_some_and(|ratio| ratio.leaves_open()) {
