@@ -7,6 +7,7 @@
 
 mod allocator;
 mod bench;
+mod harness;
 mod measure;
 mod pairs;
 mod process;
@@ -16,6 +17,9 @@ mod summary;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
+pub use harness::{
+    Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Readings,
+};
 pub use measure::{Finding, Kind, MEASURES, Measure, Measured, Series, Unit};
 pub use pairs::{
     Handoff, Length, Memory, PairsParams, PairsRun, Proof, Resident, Sample, Sizes, Usage, Waiting,

@@ -156,6 +156,15 @@ pub struct Memory {
     pub peak_virtual_bytes: u64,
     /// The most bytes requested and not yet freed, sampled every few milliseconds.
     pub peak_live_bytes: u64,
+    /// Bytes requested and not yet freed when the measurement ended.
+    #[serde(default)]
+    pub end_live_bytes: u64,
+    /// When the measurement ended, with those bytes alive.
+    #[serde(default)]
+    pub end: Resident,
+    /// Address space at that moment.
+    #[serde(default)]
+    pub end_virtual_bytes: u64,
     /// Mapped by the harness itself; part of every reading.
     pub harness_bytes: u64,
     /// At once after everything was freed, threads alive.

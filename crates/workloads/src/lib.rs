@@ -10,14 +10,30 @@
 
 mod blocks;
 mod clock;
+mod crew;
+mod error;
 mod gate;
 mod handoff;
+pub mod harness;
+pub mod harnesses;
 pub mod identity;
 mod mapping;
+pub mod outcome;
 pub mod pairs;
+mod pattern;
 mod progress;
 pub mod resident;
 mod rng;
+mod session;
+pub mod settings;
+mod sharing;
+mod spin;
+mod tally;
+mod threads;
 pub mod usage;
+mod worker;
 
+pub use error::Error;
 pub use handoff::Handoff;
+pub use pattern::Fault;
+pub use sharing::FalseSharing;

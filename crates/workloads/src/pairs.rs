@@ -13,15 +13,17 @@ mod field;
 mod measure;
 
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
-use std::{fmt, io, thread};
 
 use self::field::Field;
 use self::measure::Measured;
+use crate::error::Error;
 use crate::gate::Signal;
 use crate::handoff::Handoff;
+use crate::outcome::{Live, Memory};
 use crate::progress::Count;
-use crate::resident::{self, Peaks, Resident};
+use crate::resident;
 use crate::usage::Usage;
 
 /// How the size of a block is chosen.
@@ -104,47 +106,13 @@ pub struct Outcome {
     pub allocating_wait: f64,
     /// Share of the freeing threads' time spent waiting for a full slot.
     pub freeing_wait: f64,
-    /// Memory before the first measured call.
-    pub before: Resident,
-    /// The most bytes alive at once, as sampled.
-    pub peak_live_bytes: u64,
-    /// Mapped by the harness for itself.
-    pub harness_bytes: u64,
-    /// Memory at once after everything was freed.
-    pub freed: Resident,
-    /// Memory after the settle time.
-    pub settled: Option<Resident>,
-    /// High-water marks.
-    pub peaks: Peaks,
+    /// Requested bytes, as sampled.
+    pub live: Live,
+    /// Memory.
+    pub memory: Memory,
     /// Processor time and faults during the measurement.
     pub usage: Usage,
 }
-
-/// Why a run has no outcome.
-#[derive(Debug)]
-pub enum Error {
-    /// The harness could not map its own arrays.
-    Map(io::Error),
-    /// Not all threads could be started.
-    Threads(io::Error),
-    /// `malloc` returned null.
-    Exhausted {
-        /// The size asked for.
-        size: u64,
-    },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Map(error) => write!(f, "cannot map the harness's own arrays: {error}"),
-            Self::Threads(error) => write!(f, "cannot start all threads: {error}"),
-            Self::Exhausted { size } => write!(f, "malloc({size}) returned null"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// Runs the harness in this process.
 pub fn run(config: &Config) -> Result<Outcome, Error> {
@@ -161,41 +129,29 @@ pub fn run(config: &Config) -> Result<Outcome, Error> {
         field.start.open(Signal::Go);
 
         let measured = field.measure(samples);
+        let end_live_bytes = field.live_bytes();
+        let (end, end_virtual_bytes) = (resident::now(), resident::virtual_bytes());
         field.stop.store(true, Ordering::Relaxed);
 
         field.end.wait_for(field.threads());
         let freed = resident::now();
-        let settled = settle(config.settle);
+        let settled = resident::after(config.settle);
         let peaks = resident::peaks();
         field.end.open(Signal::Go);
 
         match field.exhausted.load(Ordering::Relaxed) {
             0 => {
-                let memory = Memory { before, freed, settled, peaks };
-                Ok(outcome(&field, measured, &memory))
+                let harness_bytes = field.mapped_bytes();
+                let memory =
+                    Memory { before, end, end_virtual_bytes, freed, settled, peaks, harness_bytes };
+                Ok(outcome(&field, measured, memory, end_live_bytes))
             }
             size => Err(Error::Exhausted { size }),
         }
     })
 }
 
-/// The readings of memory around a run.
-struct Memory {
-    before: Resident,
-    freed: Resident,
-    settled: Option<Resident>,
-    peaks: Peaks,
-}
-
-fn settle(idle: Duration) -> Option<Resident> {
-    if idle.is_zero() {
-        return None;
-    }
-    thread::sleep(idle);
-    Some(resident::now())
-}
-
-fn outcome(field: &Field<'_>, measured: Measured, memory: &Memory) -> Outcome {
+fn outcome(field: &Field<'_>, measured: Measured, memory: Memory, end_live_bytes: u64) -> Outcome {
     let Measured { begin, end, warmup, peak_live_bytes, samples } = measured;
     let elapsed = end.at - begin.at;
     let thread_ns = elapsed.as_nanos() as f64 * f64::from(field.config.pairs);
@@ -208,12 +164,8 @@ fn outcome(field: &Field<'_>, measured: Measured, memory: &Memory) -> Outcome {
         // A wait is counted when it ends, so one that began before the measurement may exceed it.
         allocating_wait: share(begin.allocated, end.allocated).min(1.0),
         freeing_wait: share(begin.freed, end.freed).min(1.0),
-        before: memory.before,
-        peak_live_bytes,
-        harness_bytes: field.mapped_bytes(),
-        freed: memory.freed,
-        settled: memory.settled,
-        peaks: memory.peaks,
+        live: Live { peak_bytes: peak_live_bytes.max(end_live_bytes), end_bytes: end_live_bytes },
+        memory,
         usage: end.usage.since(begin.usage),
     }
 }
@@ -244,7 +196,7 @@ mod tests {
             let outcome = run(&Config { handoff, ..config() }).expect("runs");
             assert!(outcome.loops >= 40.0, "{outcome:?}");
             assert!(outcome.samples.is_empty());
-            assert!(outcome.settled.is_none());
+            assert!(outcome.memory.settled.is_none());
         }
     }
 
@@ -258,8 +210,8 @@ mod tests {
         let sum: f64 = outcome.samples.iter().map(|sample| sample.loops).sum();
         assert!((sum - outcome.loops).abs() < 1e-6, "{sum} != {}", outcome.loops);
         assert!(outcome.elapsed >= each * 3);
-        assert!(outcome.settled.is_some());
-        assert!(outcome.peak_live_bytes > 0);
+        assert!(outcome.memory.settled.is_some());
+        assert!(outcome.live.peak_bytes > 0);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::str;
+use std::thread;
+use std::time::Duration;
 
 const KIB: u64 = 1024;
 
@@ -45,6 +47,15 @@ pub fn now() -> Resident {
     }
 }
 
+/// Reads resident memory after a time in which nothing happens; not at all without such a time.
+pub(crate) fn after(idle: Duration) -> Option<Resident> {
+    if idle.is_zero() {
+        return None;
+    }
+    thread::sleep(idle);
+    Some(now())
+}
+
 /// Reads the high-water marks.
 pub fn peaks() -> Peaks {
     let mut buffer = [0; BUFFER];
@@ -52,6 +63,12 @@ pub fn peaks() -> Peaks {
         return Peaks::default();
     };
     Peaks { rss_bytes: field(text, "VmHWM:"), virtual_bytes: field(text, "VmPeak:") }
+}
+
+/// Reads the size of the address space.
+pub(crate) fn virtual_bytes() -> u64 {
+    let mut buffer = [0; BUFFER];
+    read_file("/proc/self/status", &mut buffer).map_or(0, |text| field(text, "VmSize:"))
 }
 
 /// Reads resident memory again and again at the least cost: one system call, no page-table walk.

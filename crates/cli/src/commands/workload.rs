@@ -1,12 +1,18 @@
 //! `freehold workload`: one run of a harness in this very process, under whatever allocator it
 //! was started with. The benchmark starts itself again with this subcommand.
 
+mod described;
+mod record;
+
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use freehold_model as model;
-use freehold_model::{Length, Memory, PairsParams, PairsRun, Proof, Waiting};
-use freehold_workloads::{identity, pairs, resident, usage};
+use freehold_model::{Length, PairsParams, PairsRun, Waiting};
+use freehold_workloads::harness::Harness;
+use freehold_workloads::settings::Settings;
+use freehold_workloads::{harnesses, pairs};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::pairs::{Defaults, PairsOptions};
@@ -18,7 +24,9 @@ const EXAMPLES: &str = "\
 Examples:
   freehold workload pairs --pairs 4 --max 4096 --samples 5 --seconds 3
   LD_PRELOAD=./libmine.so freehold workload pairs --pairs 32 --max 4096 --memset --loops 320
-  freehold run -- freehold workload pairs --pairs 1 --max 256";
+  freehold run -- freehold workload larson --threads 8 --min 10 --max 100
+  freehold workload threadtest --threads 4 --verify
+  freehold workload t-test1 --help           what its parameters mean, and where it comes from";
 
 const DEFAULTS: Defaults = Defaults { seconds: 3.0, warmup: 0.0 };
 
@@ -27,14 +35,25 @@ const DEFAULTS: Defaults = Defaults { seconds: 3.0, warmup: 0.0 };
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Workload {
     #[command(subcommand)]
-    harness: Harness,
+    choice: Choice,
 }
 
-/// A harness.
-#[derive(Debug, Subcommand)]
-enum Harness {
-    Pairs(Pairs),
+/// What is to be run.
+#[derive(Debug)]
+struct Choice {
+    task: Task,
+    dies_with_parent: bool,
 }
+
+/// A harness and what it is asked to do.
+#[derive(Debug)]
+enum Task {
+    Pairs(Pairs),
+    Described(&'static Harness, Settings),
+}
+
+const PAIRS: &str = "pairs";
+const DIE_WITH_PARENT: &str = "die-with-parent";
 
 /// One thread of each pair allocates, the other frees
 #[derive(Debug, Args)]
@@ -53,31 +72,64 @@ pub(crate) struct Pairs {
     /// After everything is freed, stay idle for this long before memory is read again
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = parse_seconds)]
     settle: f64,
-    /// End when the process that started this one ends
-    #[arg(long, hide = true)]
-    die_with_parent: bool,
+}
+
+/// The option of every harness that makes it end when the process that started it ends.
+fn die_with_parent() -> Arg {
+    Arg::new(DIE_WITH_PARENT).long(DIE_WITH_PARENT).action(ArgAction::SetTrue).hide(true)
+}
+
+impl Subcommand for Choice {
+    fn augment_subcommands(command: Command) -> Command {
+        let pairs = Pairs::augment_args(Command::new(PAIRS)).arg(die_with_parent());
+        command.subcommand(pairs).subcommands(harnesses::all().map(described::command))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        name == PAIRS || harnesses::find(name).is_some()
+    }
+}
+
+impl FromArgMatches for Choice {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let chosen = matches.subcommand();
+        let (name, matches) = chosen.ok_or(clap::Error::new(ErrorKind::MissingSubcommand))?;
+        let task = match harnesses::find(name) {
+            Some(harness) => Task::Described(harness, described::settings(harness, matches)),
+            None => Task::Pairs(Pairs::from_arg_matches(matches)?),
+        };
+        Ok(Self { task, dies_with_parent: matches.get_flag(DIE_WITH_PARENT) })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Workload {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
-        match self.harness {
-            Harness::Pairs(pairs) => pairs.execute(),
+        if self.choice.dies_with_parent {
+            set_parent_process_death_signal(Some(Signal::KILL))
+                .map_err(|error| Failure::error("cannot follow the parent process", &error))?;
+        }
+        match self.choice.task {
+            Task::Pairs(pairs) => pairs.execute(),
+            Task::Described(harness, settings) => described::execute(harness, &settings),
         }
     }
 }
 
 impl Pairs {
     fn execute(&self) -> Result<Exit, Failure> {
-        if self.die_with_parent {
-            set_parent_process_death_signal(Some(Signal::KILL))
-                .map_err(|error| Failure::error("cannot follow the parent process", &error))?;
-        }
         let params = self.params();
         let outcome = pairs::run(&config(&params))
             .map_err(|error| Failure::error("workload pairs", &error))?;
-        let providers = identity::providers()
-            .ok_or_else(|| Failure::new(Exit::Error, "the loader does not know its own malloc"))?;
-        ui::print_json(&result(params, &outcome, &providers))?;
+        ui::print_json(&result(params, &outcome)?)?;
         Ok(Exit::Success)
     }
 
@@ -116,15 +168,11 @@ fn config(params: &PairsParams) -> pairs::Config {
     }
 }
 
-fn result(
-    params: PairsParams,
-    outcome: &pairs::Outcome,
-    providers: &identity::Providers,
-) -> PairsRun {
+fn result(params: PairsParams, outcome: &pairs::Outcome) -> Result<PairsRun, Failure> {
     let elapsed_seconds = outcome.elapsed.as_secs_f64();
-    PairsRun {
+    Ok(PairsRun {
         params,
-        proof: proof(providers),
+        proof: record::proof()?,
         loops: outcome.loops,
         elapsed_seconds,
         loops_per_second: outcome.loops / elapsed_seconds,
@@ -134,29 +182,9 @@ fn result(
             allocating_share: outcome.allocating_wait,
             freeing_share: outcome.freeing_wait,
         },
-        memory: Memory {
-            before: memory(outcome.before),
-            peak_rss_bytes: outcome.peaks.rss_bytes,
-            peak_virtual_bytes: outcome.peaks.virtual_bytes,
-            peak_live_bytes: outcome.peak_live_bytes,
-            harness_bytes: outcome.harness_bytes,
-            freed: memory(outcome.freed),
-            settled: outcome.settled.map(memory),
-        },
-        usage: used(outcome.usage),
-    }
-}
-
-fn proof(providers: &identity::Providers) -> Proof {
-    Proof {
-        malloc_object: providers.malloc.to_string_lossy().into_owned(),
-        free_object: providers.free.to_string_lossy().into_owned(),
-        mapped_objects: providers
-            .mapped
-            .iter()
-            .map(|path| path.to_string_lossy().into_owned())
-            .collect(),
-    }
+        memory: record::memory(&outcome.memory, outcome.live),
+        usage: record::used(outcome.usage),
+    })
 }
 
 fn sample(sample: &pairs::Sample) -> model::Sample {
@@ -164,26 +192,6 @@ fn sample(sample: &pairs::Sample) -> model::Sample {
         end_seconds: sample.end.as_secs_f64(),
         loops: sample.loops,
         rss_bytes: sample.rss_bytes,
-    }
-}
-
-fn memory(resident: resident::Resident) -> model::Resident {
-    model::Resident {
-        rss_bytes: resident.rss_bytes,
-        anonymous_bytes: resident.anonymous_bytes,
-        lazy_free_bytes: resident.lazy_free_bytes,
-        huge_bytes: resident.huge_bytes,
-        swap_bytes: resident.swap_bytes,
-    }
-}
-
-fn used(usage: usage::Usage) -> model::Usage {
-    model::Usage {
-        user_seconds: usage.user_seconds,
-        system_seconds: usage.system_seconds,
-        minor_faults: usage.minor_faults,
-        voluntary_switches: usage.voluntary_switches,
-        involuntary_switches: usage.involuntary_switches,
     }
 }
 
@@ -204,8 +212,8 @@ mod tests {
         let Command::Workload(workload) = Cli::parse_from(words).command else {
             panic!("not the workload subcommand")
         };
-        let Harness::Pairs(pairs) = workload.harness;
-        assert!(pairs.die_with_parent);
+        assert!(workload.choice.dies_with_parent);
+        let Task::Pairs(pairs) = workload.choice.task else { panic!("not the harness") };
         pairs.params()
     }
 

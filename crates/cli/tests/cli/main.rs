@@ -12,3 +12,4 @@ mod run;
 mod support;
 mod usage;
 mod which;
+mod workload;
