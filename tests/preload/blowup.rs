@@ -81,8 +81,6 @@ fn memory_is_bounded_when_generations_of_threads_hand_blocks_on() {
 #[test]
 fn memory_is_not_multiplied_when_eight_threads_take_turns() {
     let ended = run("round-robin");
-    // Were each thread to keep what it once had, it would be eight times.
-    let (peak, bound) = (ended.number("peak resident"), ended.number("peak live") * 3 + SLACK);
-    ended.check(peak <= bound, &format!("{peak} bytes at the peak, {bound} at most"));
+    is_bounded(&ended);
     is_flat(&ended);
 }

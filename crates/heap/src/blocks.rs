@@ -7,24 +7,28 @@
 
 use crate::arena::Arena;
 use crate::layout::{BLOCK_GRANULES, BLOCK_SHIFT, Block, GRANULE, Granule, ZONE_BLOCKS};
+use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::granules::{ALL, find_run, longest_run, mask};
 use freehold_sys::System;
 
-/// The block that a heap takes granules from: a block plus one, or 0 for none. Relaxed everywhere:
-/// it only says where to try first.
+/// The block that a heap takes granules from, and how the heap grows.
 #[derive(Default)]
-pub struct Home(AtomicU32);
+pub struct Home {
+    /// The block plus one, or 0 for none. Relaxed everywhere: it only says where to try first.
+    block: AtomicU32,
+    growth: Growth,
+}
 
 impl Home {
     fn get(&self) -> Option<Block> {
-        self.0.load(Ordering::Relaxed).checked_sub(1).map(Block)
+        self.block.load(Ordering::Relaxed).checked_sub(1).map(Block)
     }
 
     fn set(&self, block: Option<Block>) {
-        self.0.store(block.map_or(0, |b| b.0 + 1), Ordering::Relaxed);
+        self.block.store(block.map_or(0, |b| b.0 + 1), Ordering::Relaxed);
     }
 }
 
@@ -53,8 +57,8 @@ pub struct Want {
 pub struct Claim {
     /// The first.
     pub granule: Granule,
-    /// Whether all their memory is zero.
-    pub clean: bool,
+    /// How many of them were touched before. The memory of the others is zero.
+    pub dirty: u32,
 }
 
 impl<S: System> Arena<S> {
@@ -65,12 +69,20 @@ impl<S: System> Arena<S> {
         home: &Home,
         account: &Account,
     ) -> Option<Claim> {
-        home.get()
-            .and_then(|block| self.claim_in(block, want, account))
+        // Runs are left out: they are claimed and purged all the time, and rows of dirty granules
+        // long enough for one take long to find.
+        let growth = (want.count == 1).then_some(&home.growth);
+        let claim = growth
+            .and_then(|growth| self.claim_scavenged(growth, account))
+            .or_else(|| self.claim_in(home.get()?, want, account))
             .or_else(|| self.claim_in_open(want, home, account, true))
             .or_else(|| self.claim_dirty_elsewhere(want, home, account))
             .or_else(|| self.claim_in_new(want, home, account))
-            .or_else(|| self.claim_in_open(want, home, account, false))
+            .or_else(|| self.claim_in_open(want, home, account, false))?;
+        if let Some(growth) = growth.filter(|_| claim.dirty == 0) {
+            self.note_growth(growth);
+        }
+        Some(claim)
     }
 
     /// Claims granules that are all dirty, before a clean block is opened: in a wholly free block,
@@ -101,7 +113,12 @@ impl<S: System> Arena<S> {
         self.claim_dirty_in(home.get()?, want, account)
     }
 
-    fn claim_dirty_in(&self, block: Block, want: Want, account: &Account) -> Option<Claim> {
+    pub(crate) fn claim_dirty_in(
+        &self,
+        block: Block,
+        want: Want,
+        account: &Account,
+    ) -> Option<Claim> {
         let entry = self.block(block);
         let claimed = entry.free.claim(|free| {
             let dirty = free & entry.dirty.load(Ordering::Relaxed);
@@ -134,10 +151,10 @@ impl<S: System> Arena<S> {
         }
         account.claimed(claimed.count_ones(), dirty.count_ones());
         let granule = block.first().plus(claimed.trailing_zeros());
-        Claim { granule, clean: dirty == 0 }
+        Claim { granule, dirty: dirty.count_ones() }
     }
 
-    fn zones(&self) -> impl Iterator<Item = (u32, &ZoneEntry)> {
+    pub(crate) fn zones(&self) -> impl Iterator<Item = (u32, &ZoneEntry)> {
         let count = self.committed_blocks().div_ceil(ZONE_BLOCKS);
         (0..count).map(|n| (n, self.zone(n)))
     }

@@ -206,7 +206,6 @@ impl ThreadCache {
             }
             return false;
         };
-        heap.set_receives(true);
         let full = at::<Magazine>(full);
         // SAFETY: it is this thread's now.
         let rounds = unsafe { (*full).noted_rounds() };

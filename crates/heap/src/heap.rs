@@ -72,8 +72,6 @@ pub struct Heap {
     exclusive: bool,
     /// Whether a thread has the lease.
     pub(crate) leased: AtomicBool,
-    /// Whether the leaseholder has taken something out of an inbox.
-    receives: AtomicBool,
     /// The link of the stack of idle heaps.
     pub(crate) link: AtomicU32,
     /// Where granules for slabs, and where those for runs come from.
@@ -95,6 +93,9 @@ pub struct Heap {
     magazines: [AtomicUsize; SMALL_CLASSES + 1],
     /// Whether magazines have been made.
     furnished: AtomicBool,
+    /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
+    /// written nearby.
+    receives: AtomicBool,
 }
 
 // SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
@@ -139,7 +140,6 @@ impl Heap {
             id,
             exclusive,
             leased: AtomicBool::new(false),
-            receives: AtomicBool::new(false),
             link: AtomicU32::new(0),
             slab_home: Home::default(),
             run_home: Home::default(),
@@ -152,6 +152,7 @@ impl Heap {
             inboxes: [const { Inbox::new() }; SMALL_CLASSES + 1],
             magazines: [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1],
             furnished: AtomicBool::new(false),
+            receives: AtomicBool::new(false),
         }
     }
 
@@ -171,7 +172,7 @@ impl Heap {
         self.leased.load(Ordering::Relaxed)
     }
 
-    /// Whether the leaseholder has taken something out of an inbox.
+    /// Whether anything was sent to the leaseholder.
     pub(crate) fn receives(&self) -> bool {
         // Relaxed: a hint.
         self.receives.load(Ordering::Relaxed)

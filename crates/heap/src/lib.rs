@@ -33,6 +33,7 @@ mod pool;
 mod purge;
 mod resize;
 mod runs;
+mod scavenge;
 mod slab;
 mod stock;
 pub mod tables;

@@ -126,7 +126,7 @@ impl<S: System> Arena<S> {
         // the slab is pooled.
         unsafe { self.local(g).write(SlabLocal::NEW) };
         self.word(g).mask().create(State::Detached);
-        let untouched = if claim.clean { 0 } else { capacity };
+        let untouched = if claim.dirty == 0 { 0 } else { capacity };
         Some(MediumBin { free: everything(class), base: self.tables.address(g), untouched })
     }
 

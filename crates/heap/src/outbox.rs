@@ -27,7 +27,7 @@ const WINDOW: usize = WORDS * 64;
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
 
 /// Parcels that may wait in an inbox as long as a thread has not looked yet.
-const PARCELS_AT_FIRST: usize = 6;
+const PARCELS_AT_FIRST: usize = 4;
 
 /// Which objects a slot is for, in one word so that it is compared at once: the slab's granule plus
 /// one, and the number of the window in the upper half. 0 stands for an unused slot.

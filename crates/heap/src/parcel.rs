@@ -29,7 +29,7 @@ const REST: u16 = 256 * ROUNDS as u16;
 
 /// If fewer parcels than this may wait in an inbox, none are sent: most would be refused, and slabs
 /// of which some objects wait and some are sent home become whole later than with either.
-const FEWEST: usize = 6;
+const FEWEST: usize = 4;
 
 /// Magazines that are made at once, so that threads that start together do not wait for each other.
 const AT_ONCE: usize = 32;
@@ -192,8 +192,9 @@ impl<S: System> Arena<S> {
         if rounds >= WORTH_SENDING {
             // SAFETY: the magazine is this thread's.
             unsafe { (*magazine).note_rounds(rounds) };
-            let inbox = self.heap(parcel.owner).inbox(class);
-            if let Some(spare) = inbox.put(magazine.addr(), most) {
+            let owner = self.heap(parcel.owner);
+            if let Some(spare) = owner.inbox(class).put(magazine.addr(), most) {
+                owner.set_receives(true);
                 let spare = at::<Magazine>(spare);
                 parcel.next = if spare.is_null() { 0 } else { Magazine::first_slot(spare) };
                 parcel.end = parcel.next;

@@ -38,7 +38,7 @@ impl<S: System> Arena<S> {
         let (g, clean) = if count <= BLOCK_GRANULES && align <= BLOCK {
             let align = granules_for(align) as u32;
             let claim = self.claim_granules(Want { count, align, prefer }, home, account)?;
-            (claim.granule, claim.clean)
+            (claim.granule, claim.dirty == 0)
         } else {
             self.take_blocks(count, align.div_ceil(BLOCK), prefer, account)?
         };

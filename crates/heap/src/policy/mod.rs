@@ -4,3 +4,4 @@
 pub mod grow;
 pub mod purge;
 pub mod retain;
+pub mod scavenge;

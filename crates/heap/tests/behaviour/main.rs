@@ -3,4 +3,5 @@
 mod many_threads;
 mod one_thread;
 mod parcels;
+mod scavenging;
 mod support;

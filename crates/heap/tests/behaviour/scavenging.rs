@@ -1,0 +1,44 @@
+//! Where a heap that grows takes its granules from.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::layout::GRANULE;
+use freehold_sys::fake::Fake;
+
+const SIZE: usize = 64;
+
+/// As many objects as fill so many granules.
+fn fill(thread: &mut Thread<Fake>, granules: usize) -> Vec<usize> {
+    (0..granules * GRANULE / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect()
+}
+
+#[test]
+fn what_is_free_in_the_home_of_another_thread_is_used_before_much_more_is_touched() {
+    let estate = Estate::new(Fake::new());
+    let (mut waiting, mut growing) = (Thread::new(&estate), Thread::new(&estate));
+    // Each has a block for a home, and there is room in it.
+    let here = fill(&mut growing, 1);
+    let there = fill(&mut waiting, 40);
+    waiting.free_all(there);
+    let before = estate.arena().granules_in_use();
+    assert!(before.dirty > 30, "{before:?}");
+    let more = fill(&mut growing, 60);
+    let after = estate.arena().granules_in_use();
+    let touched = (after.used + after.dirty) - (before.used + before.dirty);
+    assert!(touched < 45, "{touched} granules were touched, though {} were free", before.dirty);
+    growing.free_all(here);
+    growing.free_all(more);
+}
+
+#[test]
+fn a_thread_that_needs_little_stays_at_home() {
+    let estate = Estate::new(Fake::new());
+    let (mut waiting, mut growing) = (Thread::new(&estate), Thread::new(&estate));
+    let here = fill(&mut growing, 1);
+    let there = fill(&mut waiting, 40);
+    waiting.free_all(there);
+    let before = estate.arena().granules_in_use();
+    let more = fill(&mut growing, 20);
+    assert_eq!(estate.arena().granules_in_use().dirty, before.dirty);
+    growing.free_all(here);
+    growing.free_all(more);
+}
