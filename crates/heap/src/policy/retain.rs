@@ -17,7 +17,7 @@ pub const fn shared_batch(size: usize) -> usize {
 
 /// How many objects of a detached slab must be free before the slab is worth taking from again.
 pub const fn wake(capacity: usize) -> usize {
-    let n = capacity / 4;
+    let n = capacity / 8;
     if n < 1 { 1 } else { n }
 }
 
