@@ -2,4 +2,4 @@
 
 /// Clean granules that a heap claims before it looks: so many that the page faults they cost
 /// outweigh the look at every heap's tally by far.
-pub const CLEAN_BETWEEN_LOOKS: u32 = 32;
+pub const CLEAN_BETWEEN_LOOKS: u32 = 16;
