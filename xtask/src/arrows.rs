@@ -15,12 +15,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-workloads", &[]),
     ("freehold-embed", &[]),
     ("freehold-lab", &["freehold-model"]),
+    ("freehold-observe", &["freehold-model"]),
     ("freehold-report", &["freehold-model"]),
     (
         "freehold-cli",
         &[
             "freehold-model",
             "freehold-lab",
+            "freehold-observe",
             "freehold-report",
             "freehold-workloads",
             "freehold-embed",

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{allocators, bench, completions, lib, report, run, which, workload};
+use crate::commands::{allocators, bench, completions, lib, report, run, top, which, workload};
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
 
@@ -13,6 +13,7 @@ Examples:
   freehold which $(pgrep -n server)     which allocator does this process use?
   freehold allocators                   which allocators are on this machine?
   freehold bench                        measure them against each other
+  freehold top -p $(pgrep -n server)    where does the time of each thread go?
 
 Exit status:
   0    success
@@ -75,6 +76,7 @@ pub(crate) enum Command {
     Allocators(allocators::Allocators),
     Bench(Box<bench::Bench>),
     Report(report::Report),
+    Top(top::Top),
     Lib(lib::Lib),
     Workload(workload::Workload),
     Completions(completions::Completions),
@@ -88,6 +90,7 @@ impl Command {
             Self::Allocators(allocators) => allocators.execute(),
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
+            Self::Top(top) => top.execute(ui),
             Self::Lib(lib) => lib.execute(),
             Self::Workload(workload) => workload.execute(),
             Self::Completions(completions) => completions.execute(),

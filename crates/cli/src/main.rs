@@ -12,6 +12,9 @@ mod commands;
 mod exit;
 mod interrupt;
 mod progress;
+mod screen;
+mod start;
+mod subject;
 mod suggest;
 mod ui;
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use freehold_model::{Document, to_json};
+use freehold_model::{Document, to_json, to_json_line};
 
 use crate::args::{Global, When};
 use crate::exit::{Exit, Failure};
@@ -82,6 +82,12 @@ pub(crate) fn print_raw(text: &str) -> Result<(), Failure> {
 /// Prints a document as JSON.
 pub(crate) fn print_json(document: &impl Document) -> Result<(), Failure> {
     save_json(STANDARD_OUTPUT, document)
+}
+
+/// Prints a document that is one of many as a line of JSON.
+pub(crate) fn print_json_line(document: &impl Document) -> Result<(), Failure> {
+    let line = to_json_line(document);
+    print_raw(&line.map_err(|error| Failure::error("cannot write JSON", &error))?)
 }
 
 /// Writes a result to a file, or to standard output for `-`.

@@ -7,6 +7,7 @@
 
 mod allocator;
 mod bench;
+mod evidence;
 mod harness;
 mod measure;
 mod pairs;
@@ -14,9 +15,11 @@ mod process;
 mod provenance;
 mod schema;
 mod summary;
+mod top;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
+pub use evidence::{Cost, Gap, Source};
 pub use harness::{
     Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Readings,
 };
@@ -26,5 +29,6 @@ pub use pairs::{
 };
 pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
 pub use provenance::{HugePages, Machine, Provenance};
-pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json};
+pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
+pub use top::{Shares, TopReport, TopRow};

@@ -73,17 +73,31 @@ pub fn from_json<D: Document>(text: &str) -> Result<D, SchemaError> {
     serde_json::from_value(value).map_err(SchemaError::Malformed)
 }
 
+/// A document with its kind and the schema version in front.
+#[derive(Serialize)]
+struct Versioned<'a, D> {
+    schema_version: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    document: &'a D,
+}
+
+impl<'a, D: Document> Versioned<'a, D> {
+    fn new(document: &'a D) -> Self {
+        Self { schema_version: SCHEMA_VERSION, kind: D::KIND, document }
+    }
+}
+
 /// Writes a document as indented JSON with its kind and the schema version in front.
 pub fn to_json<D: Document>(document: &D) -> Result<String, serde_json::Error> {
-    #[derive(Serialize)]
-    struct Versioned<'a, D> {
-        schema_version: u32,
-        kind: &'static str,
-        #[serde(flatten)]
-        document: &'a D,
-    }
-    let versioned = Versioned { schema_version: SCHEMA_VERSION, kind: D::KIND, document };
-    let mut text = serde_json::to_string_pretty(&versioned)?;
+    let mut text = serde_json::to_string_pretty(&Versioned::new(document))?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Writes a document that is one of many as a single line of JSON.
+pub fn to_json_line<D: Document>(document: &D) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string(&Versioned::new(document))?;
     text.push('\n');
     Ok(text)
 }
@@ -110,6 +124,14 @@ mod tests {
         let note = Note { text: "hello".into(), added_later: 7 };
         let text = to_json(&note).expect("serialises");
         assert!(text.starts_with("{\n  \"schema_version\": 1,\n  \"kind\": \"note\","));
+        assert_eq!(from_json::<Note>(&text).expect("reads"), note);
+    }
+
+    #[test]
+    fn one_of_many_documents_is_a_line_and_comes_back() {
+        let note = Note { text: "a\nb".into(), added_later: 7 };
+        let text = to_json_line(&note).expect("serialises");
+        assert_eq!(text.lines().count(), 1);
         assert_eq!(from_json::<Note>(&text).expect("reads"), note);
     }
 

@@ -10,7 +10,9 @@ mod numbers;
 mod process;
 mod table;
 mod tables;
+mod top;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
 pub use process::{process, verdict};
+pub use top::{TopColumn, provenance, sort_top, top};

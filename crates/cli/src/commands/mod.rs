@@ -7,5 +7,6 @@ pub(crate) mod lib;
 pub(crate) mod pairs;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod top;
 pub(crate) mod which;
 pub(crate) mod workload;

@@ -24,7 +24,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use crate::catalogue::Catalogue;
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
-use crate::{advice, ui};
+use crate::{advice, start, ui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +85,8 @@ impl Run {
         let allocator = Catalogue::new(&[])?.get(&self.allocator)?;
         let preload = launch::preload_value(&allocator)
             .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
-        let program = launch::resolve(&self.command[0]).ok_or_else(|| self.not_found())?;
+        let program =
+            launch::resolve(&self.command[0]).ok_or_else(|| start::not_found(&self.command[0]))?;
         if self.is_rehearsal {
             ui::print_raw(&format!("{}\n", shell_line(preload.as_ref(), &self.command)))?;
             return Ok(Exit::Success);
@@ -106,7 +107,8 @@ impl Run {
         // Before the start, so that no signal falls between.
         let mut signals =
             listen().map_err(|error| Failure::error("cannot listen for signals", &error))?;
-        let mut child = command.spawn().map_err(|error| self.not_started(&error))?;
+        let mut child =
+            command.spawn().map_err(|error| start::not_started(&self.command[0], &error))?;
         let suspect = Suspect::new(child.id(), &program, &allocator);
         let witness = Witness::start(ui, suspect, described(&allocator), obstacle)
             .map_err(|error| Failure::error("cannot watch the command", &error))?;
@@ -142,33 +144,8 @@ impl Run {
                 let message = format!("the command ended ({status}), but {reason}");
                 Err(Failure::new(Exit::NotLive, message).hint(advice::not_live()))
             }
-            _ => Ok(ended_as(status)),
+            _ => Ok(start::ended_as(status)),
         }
-    }
-
-    fn not_found(&self) -> Failure {
-        let command = self.command[0].to_string_lossy();
-        Failure::new(Exit::NotFound, format!("{command}: command not found"))
-    }
-
-    fn not_started(&self, error: &io::Error) -> Failure {
-        let exit = match error.kind() {
-            io::ErrorKind::NotFound => return self.not_found(),
-            io::ErrorKind::PermissionDenied => Exit::NotExecutable,
-            _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-                Exit::NotExecutable
-            }
-            _ => Exit::NotStarted,
-        };
-        Failure::new(exit, format!("{}: {error}", self.command[0].to_string_lossy()))
-    }
-}
-
-fn ended_as(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Status(code as u8),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Error,
     }
 }
 
@@ -315,11 +292,5 @@ mod tests {
         let ignored = ignored_signals("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n");
         assert_ne!(ignored & (1 << (SIGHUP - 1)), 0);
         assert_eq!(ignored & (1 << (SIGTERM - 1)), 0);
-    }
-
-    #[test]
-    fn the_end_of_the_command_is_ours() {
-        assert_eq!(ended_as(ExitStatus::from_raw(7 << 8)), Exit::Status(7));
-        assert_eq!(ended_as(ExitStatus::from_raw(15)), Exit::Signal(15));
     }
 }

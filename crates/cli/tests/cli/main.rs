@@ -10,6 +10,7 @@ mod library;
 mod report;
 mod run;
 mod support;
+mod top;
 mod usage;
 mod which;
 mod workload;

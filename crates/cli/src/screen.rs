@@ -1,0 +1,87 @@
+//! A terminal whose whole screen is redrawn, and its keys. It must not know what is drawn.
+
+use std::io::{self, Stdout, Write};
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{
+    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode, size,
+};
+use crossterm::{execute, queue};
+
+/// What the user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Quit,
+    Left,
+    Right,
+}
+
+/// The screen, which is as it was before once this is dropped.
+pub(crate) struct Screen {
+    out: Stdout,
+    colours: ColorChoice,
+}
+
+impl Screen {
+    pub(crate) fn open() -> io::Result<Self> {
+        enable_raw_mode()?;
+        let out = io::stdout();
+        let colours = AutoStream::choice(&out);
+        let mut screen = Self { out, colours };
+        execute!(screen.out, EnterAlternateScreen, DisableLineWrap, Hide)?;
+        Ok(screen)
+    }
+
+    /// Replaces what is shown.
+    pub(crate) fn draw(&mut self, text: &str) -> io::Result<()> {
+        queue!(self.out, MoveTo(0, 0))?;
+        for (n, line) in text.lines().enumerate() {
+            if n > 0 {
+                self.out.write_all(b"\r\n")?;
+            }
+            let mut painted = AutoStream::new(Vec::new(), self.colours);
+            painted.write_all(line.as_bytes())?;
+            self.out.write_all(&painted.into_inner())?;
+            queue!(self.out, Clear(ClearType::UntilNewLine))?;
+        }
+        queue!(self.out, Clear(ClearType::FromCursorDown))?;
+        self.out.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no tidying up.
+        let _ = execute!(self.out, Show, EnableLineWrap, LeaveAlternateScreen);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// How many lines fit.
+pub(crate) fn height() -> usize {
+    const USUAL: usize = 24;
+    size().map_or(USUAL, |(_, height)| height.into())
+}
+
+/// Waits for this long, less if a key that means something is pressed.
+pub(crate) fn key_within(duration: Duration) -> Option<Key> {
+    if !event::poll(duration).ok()? {
+        return None;
+    }
+    let Event::Key(key) = event::read().ok()? else { return None };
+    if key.kind != KeyEventKind::Press {
+        return None;
+    }
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
+        KeyCode::Char('c') if is_control => Some(Key::Quit),
+        KeyCode::Left => Some(Key::Left),
+        KeyCode::Right => Some(Key::Right),
+        _ => None,
+    }
+}

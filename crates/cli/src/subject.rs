@@ -1,0 +1,150 @@
+//! What is observed: a process that runs already, or a command that is started for it. It must not
+//! know what is observed of it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use freehold_lab::launch;
+use freehold_observe::TargetError;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::exit::{Exit, Failure};
+use crate::start;
+use crate::ui::Ui;
+
+/// Which process to observe.
+#[derive(Debug, Args)]
+pub(crate) struct SubjectArgs {
+    /// Observe this process, and those that descend from it
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Where the standard output of the command goes: null, inherit, or a file
+    #[arg(long, value_name = "WHERE", default_value = "null", conflicts_with = "pid")]
+    output: String,
+    /// Start this command, and observe it
+    #[arg(
+        required_unless_present = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+impl SubjectArgs {
+    /// The command, made ready to be started; `None` when a process is to be observed.
+    fn prepare(&self) -> Result<Option<Command>, Failure> {
+        let Some((name, arguments)) = self.command.split_first() else { return Ok(None) };
+        launch::resolve(name).ok_or_else(|| start::not_found(name))?;
+        let mut command = Command::new(name);
+        command.args(arguments).stdin(Stdio::null()).stdout(self.stdout()?);
+        Ok(Some(command))
+    }
+
+    fn stdout(&self) -> Result<Stdio, Failure> {
+        match self.output.as_str() {
+            "null" => Ok(Stdio::null()),
+            "inherit" => Ok(Stdio::inherit()),
+            path => File::create(path)
+                .map(Stdio::from)
+                .map_err(|error| Failure::error(format!("cannot write {path}"), &error)),
+        }
+    }
+
+    /// Starts the command, if there is one, with `adjust` applied to it first.
+    pub(crate) fn begin(&self, adjust: impl FnOnce(&mut Command)) -> Result<Subject, Failure> {
+        let interrupt = Interrupt::listen()
+            .map_err(|error| Failure::error("cannot listen for signals", &error))?;
+        let child = match (self.prepare()?, self.pid) {
+            (Some(mut command), _) => {
+                adjust(&mut command);
+                let started = command.spawn();
+                Ok(started.map_err(|error| start::not_started(&self.command[0], &error))?)
+            }
+            (None, pid) => Err(pid.unwrap_or_default()),
+        };
+        Ok(Subject { child, interrupt })
+    }
+}
+
+/// The process that is observed.
+pub(crate) struct Subject {
+    /// The command that was started, or the number of a process that was there before.
+    child: Result<Child, u32>,
+    interrupt: Interrupt,
+}
+
+impl Subject {
+    pub(crate) fn pid(&self) -> u32 {
+        match &self.child {
+            Ok(child) => child.id(),
+            Err(pid) => *pid,
+        }
+    }
+
+    /// The process cannot be observed. A command that was started for it goes on unobserved.
+    pub(crate) fn refused(&self, error: &TargetError) -> Failure {
+        Failure::error(format!("process {}", self.pid()), error)
+    }
+
+    /// Waits for this long, less if there is an interrupt.
+    pub(crate) fn pause(&self, duration: Duration) -> ControlFlow<()> {
+        thread::sleep(duration);
+        if self.interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Ends observing. A process that was there before goes on as it was; a command is waited for,
+    /// since its end is ours, and ended before if we were interrupted.
+    pub(crate) fn end(self, ui: Ui) -> Result<Exit, Failure> {
+        let interrupted = self.interrupt.has_come();
+        let own = if interrupted { Exit::Interrupted } else { Exit::Success };
+        let Ok(mut child) = self.child else { return Ok(own) };
+        let waiting = |error: io::Error| Failure::error("cannot wait for the command", &error);
+        if child.try_wait().map_err(waiting)?.is_none() {
+            if interrupted {
+                terminate(&child);
+            } else {
+                ui.note("observing is over; waiting for the command to end");
+            }
+        }
+        let status = child.wait().map_err(waiting)?;
+        Ok(if interrupted { own } else { start::ended_as(status) })
+    }
+}
+
+fn terminate(child: &Child) {
+    if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+        // It may have ended a moment ago; then there is nobody to tell.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+/// Interrupts: the first ends observing, a second ends us at once.
+struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    fn listen() -> io::Result<Self> {
+        let come = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let code = Exit::Interrupted.code().into();
+            // In this order: the second finds what the first has set only when it is the second.
+            signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&come))?;
+            signal_hook::flag::register(signal, Arc::clone(&come))?;
+        }
+        Ok(Self(come))
+    }
+
+    fn has_come(&self) -> bool {
+        // Nothing else is read by way of the flag.
+        self.0.load(Ordering::Relaxed)
+    }
+}

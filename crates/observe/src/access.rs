@@ -1,0 +1,80 @@
+//! What this user may see on this system, and what would have to be set to see more.
+
+use std::fs;
+
+use freehold_model::{Gap, Source};
+
+/// What stands in the way, or does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Whether the calls that threads wait in can be seen.
+    pub(crate) calls: bool,
+    /// Whether the scheduler counts times.
+    pub(crate) times: bool,
+    /// Whether we are root.
+    pub(crate) is_root: bool,
+    /// `kernel.yama.ptrace_scope`; 0 where there is none.
+    pub(crate) ptrace_scope: u8,
+    /// `kernel.perf_event_paranoid`; 4 where perf events are not to be had at all.
+    pub(crate) paranoid: i8,
+}
+
+impl Access {
+    /// Reads the settings of the system.
+    pub(crate) fn of_system() -> Self {
+        let setting = |path: &str| fs::read_to_string(path).ok()?.trim().parse().ok();
+        Self {
+            is_root: rustix::process::geteuid().is_root(),
+            ptrace_scope: setting("/proc/sys/kernel/yama/ptrace_scope")
+                .and_then(|scope: i8| u8::try_from(scope).ok())
+                .unwrap_or(0),
+            paranoid: setting("/proc/sys/kernel/perf_event_paranoid").unwrap_or(4),
+            ..Self::default()
+        }
+    }
+
+    /// Where the numbers of `top` come from.
+    pub(crate) fn sources_of_times(self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        if self.times {
+            sources.push(Source::new("USR+SYS, LAT", "schedstat", "nanoseconds"));
+        } else {
+            sources.push(Source::new("USR+SYS", "stat", "10 ms"));
+        }
+        sources.push(Source::new("USR : SYS", "stat", "ticks: about 2 points over 4 s"));
+        let seen = if self.calls { "syscall" } else { "wchan" };
+        sources.push(Source::new(
+            "LCK, DFL, SLP",
+            &format!("their sum is exact; split by looks at {seen}"),
+            "1/sqrt(looks at the waiting thread)",
+        ));
+        sources.push(Source::new("VCX, ICX", "status", "exact counts"));
+        sources.push(Source::new("MNF, MJF", "stat", "exact counts"));
+        sources
+    }
+
+    /// What `top` cannot tell.
+    pub(crate) fn missing_times(self) -> Vec<Gap> {
+        let mut missing = vec![
+            Gap::nowhere("TRP, TFL: Linux counts no time in traps; MNF and MJF count faults"),
+            Gap::nowhere("SCL, SIG: Linux has no counters of them; see freehold syscalls"),
+        ];
+        if !self.times {
+            let remedy = "a kernel with CONFIG_SCHED_INFO";
+            missing.push(Gap::allowed_by("LAT, and exact USR+SYS", remedy));
+        }
+        if !self.calls {
+            missing.push(Gap::allowed_by("which calls threads wait in", self.remedy()));
+        }
+        missing
+    }
+
+    /// What would allow looking at system calls.
+    pub(crate) fn remedy(self) -> &'static str {
+        if self.ptrace_scope > 0 {
+            "start the command with -- CMD, be root, or sysctl kernel.yama.ptrace_scope=0"
+        } else {
+            "be root, or the owner of the process"
+        }
+    }
+}

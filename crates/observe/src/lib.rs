@@ -1,0 +1,17 @@
+//! Reading live processes: where each thread's time goes, what it waits for, and who made it wait.
+//!
+//! Everything here works from outside: nothing is stopped, and a process that is no longer watched
+//! is as it was before. What a user may not see is named, with the setting that would allow it.
+//! It prints nothing and must not know how results are shown.
+
+mod access;
+mod clock;
+mod micro;
+mod pace;
+mod proc;
+mod syscalls;
+mod target;
+pub mod top;
+mod watch;
+
+pub use target::TargetError;

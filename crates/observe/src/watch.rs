@@ -1,0 +1,459 @@
+//! Watching the threads of a process and of those that descend from it: counters at the ends of an
+//! interval, looks at what they wait for in between. It must not know what is made of it.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::clock;
+use crate::micro::{Counted, Waits};
+use crate::pace::Pace;
+use crate::proc::schedstat::SchedStat;
+use crate::proc::stat::Stat;
+use crate::proc::status::Switches;
+use crate::proc::syscall::{Call, Doing};
+use crate::proc::task::{Buffer, Seen, TaskFiles, buffer};
+use crate::proc::tree;
+use crate::syscalls::is_futex_wait;
+
+/// How long a new thread may stay unnoticed.
+const DISCOVERY_NS: u64 = 100_000_000;
+
+/// How long a new process may stay unnoticed.
+const DESCENT_NS: u64 = 500_000_000;
+
+/// Below so many ticks the proportion of user and system time is taken from the thread's whole
+/// life rather than from the interval.
+const ENOUGH_TICKS: u64 = 8;
+
+/// A thread, by its process and number.
+pub(crate) type ThreadKey = (u32, u32);
+
+/// A thread that was seen waiting in a system call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sighting {
+    /// The thread.
+    pub(crate) thread: ThreadKey,
+    /// The call that it waits in.
+    pub(crate) call: Call,
+}
+
+/// What happened to a thread in an interval.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ThreadTime {
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Its number.
+    pub(crate) tid: u32,
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it has ended.
+    pub(crate) has_ended: bool,
+    /// Times and looks.
+    pub(crate) counted: Counted,
+    /// Switches.
+    pub(crate) switches: Switches,
+    /// Faults without a disk.
+    pub(crate) minor_faults: u64,
+    /// Faults with one.
+    pub(crate) major_faults: u64,
+}
+
+/// What happened in an interval.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interval {
+    /// When it ended, in nanoseconds since watching began.
+    pub(crate) end_ns: u64,
+    /// How long it was.
+    pub(crate) ns: u64,
+    /// The threads that there were.
+    pub(crate) threads: Vec<ThreadTime>,
+    /// Processor time of threads that were never seen.
+    pub(crate) unseen_ns: u64,
+    /// Looks that were taken.
+    pub(crate) looks: u32,
+    /// Processor time of the observer.
+    pub(crate) observer_ns: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Reading {
+    sched: Option<SchedStat>,
+    stat: Stat,
+    switches: Switches,
+}
+
+#[derive(Debug)]
+struct Thread {
+    files: TaskFiles,
+    /// What the counters said at the beginning of the interval.
+    first: Reading,
+    /// What they said last.
+    last: Reading,
+    /// What it was last seen waiting for, and what the scheduler said then.
+    seen: Option<(SchedStat, Seen)>,
+    /// Since when it is watched in this interval, and until when.
+    from_ns: u64,
+    until_ns: u64,
+    waits: Waits,
+    /// Waiting for a processor that was counted before the scheduler did, which counts it when it
+    /// is over.
+    ahead_ns: u64,
+    has_ended: bool,
+}
+
+/// Watches a process and its descendants.
+pub(crate) struct Watch {
+    root: u32,
+    threads: BTreeMap<ThreadKey, Thread>,
+    /// The processes, with the processor time of each at the beginning of the interval.
+    processes: BTreeMap<u32, u64>,
+    buffer: Box<Buffer>,
+    pace: Pace,
+    began_ns: u64,
+    interval_ns: u64,
+    discovered_ns: u64,
+    descended_ns: u64,
+    looks: u32,
+    observer_ns: u64,
+}
+
+impl Watch {
+    /// Begins to watch. What happened before does not count.
+    pub(crate) fn new(root: u32) -> Self {
+        allow_many_files();
+        let now = clock::now_ns();
+        let mut watch = Self {
+            root,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            buffer: buffer(),
+            pace: Pace::new(now),
+            began_ns: now,
+            interval_ns: now,
+            discovered_ns: 0,
+            descended_ns: 0,
+            looks: 0,
+            observer_ns: clock::own_thread_ns(),
+        };
+        watch.discover(now);
+        for thread in watch.threads.values_mut() {
+            thread.first = thread.last.clone();
+            thread.from_ns = now;
+        }
+        watch
+    }
+
+    /// Whether there is anything left to watch.
+    pub(crate) fn is_over(&self) -> bool {
+        self.threads.values().all(|thread| thread.has_ended)
+    }
+
+    /// Whether the calls that threads wait in can be seen.
+    pub(crate) fn shows_calls(&self) -> bool {
+        self.threads.values().any(|thread| thread.files.shows_calls())
+    }
+
+    /// Whether the scheduler's exact times can be had.
+    pub(crate) fn shows_times(&self) -> bool {
+        self.threads.values().any(|thread| thread.last.sched.is_some())
+    }
+
+    /// Looks again and again for this long, or until `pause` says that it is enough. Between two
+    /// looks it calls `pause`, which is to wait for the given time.
+    pub(crate) fn look_for(
+        &mut self,
+        duration: Duration,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+        see: &mut dyn FnMut(&Sighting),
+    ) -> ControlFlow<()> {
+        let end = self.interval_ns + duration.as_nanos() as u64;
+        loop {
+            let left = Duration::from_nanos(end.saturating_sub(clock::now_ns()));
+            let pace = self.pace.next();
+            pause(left.min(pace))?;
+            if left <= pace {
+                return ControlFlow::Continue(());
+            }
+            self.look(see);
+            if self.is_over() {
+                return ControlFlow::Break(());
+            }
+        }
+    }
+
+    /// Looks once at every thread, and tells `see` of those that wait in a system call.
+    pub(crate) fn look(&mut self, see: &mut dyn FnMut(&Sighting)) {
+        let before = clock::own_thread_ns();
+        let now = clock::now_ns();
+        if now - self.discovered_ns >= DISCOVERY_NS {
+            self.discover(now);
+        }
+        for (&key, thread) in self.threads.iter_mut().filter(|(_, thread)| !thread.has_ended) {
+            if let Some(call) = thread.look(&mut self.buffer) {
+                see(&Sighting { thread: key, call });
+            }
+        }
+        self.looks += 1;
+        self.pace.looked(Duration::from_nanos(clock::own_thread_ns() - before));
+    }
+
+    /// Ends the interval and begins the next.
+    pub(crate) fn close(&mut self) -> Interval {
+        let now = clock::now_ns();
+        self.discover(now);
+        let mut interval = Interval {
+            end_ns: now - self.began_ns,
+            ns: now - self.interval_ns,
+            looks: std::mem::take(&mut self.looks),
+            ..Interval::default()
+        };
+        for (&(pid, tid), thread) in &mut self.threads {
+            interval.threads.push(thread.close(pid, tid, &mut self.buffer));
+        }
+        self.threads.retain(|_, thread| !thread.has_ended);
+        interval.unseen_ns = self.unseen(&interval.threads);
+        let observer_ns = clock::own_thread_ns();
+        interval.observer_ns = observer_ns - std::mem::replace(&mut self.observer_ns, observer_ns);
+        self.interval_ns = now;
+        interval
+    }
+
+    /// Finds processes and threads that are new.
+    fn discover(&mut self, now: u64) {
+        self.discovered_ns = now;
+        let is_due = now - self.descended_ns >= DESCENT_NS;
+        let mut known: Vec<u32> = self.processes.keys().copied().collect();
+        if known.is_empty() {
+            known.push(self.root);
+        }
+        while let Some(pid) = known.pop() {
+            self.discover_threads(pid);
+            if is_due {
+                let new = self.children(pid);
+                known.extend(new.iter().filter(|child| !self.processes.contains_key(child)));
+            }
+        }
+        if is_due {
+            self.descended_ns = now;
+        }
+    }
+
+    /// Finds the threads of a process that are new.
+    fn discover_threads(&mut self, pid: u32) {
+        let is_beginning = self.began_ns == self.interval_ns && self.descended_ns == 0;
+        self.processes.entry(pid).or_insert_with(|| {
+            // A process that is new has used all its time within the interval.
+            if is_beginning { clock::process_ns(pid).unwrap_or(0) } else { 0 }
+        });
+        for tid in tree::threads(pid) {
+            if !self.threads.contains_key(&(pid, tid))
+                && let Some(thread) = Thread::new(pid, tid, self.interval_ns, &mut self.buffer)
+            {
+                self.threads.insert((pid, tid), thread);
+            }
+        }
+    }
+
+    /// The processes that a process has started.
+    fn children(&mut self, pid: u32) -> Vec<u32> {
+        let threads = self.threads.range((pid, 0)..=(pid, u32::MAX));
+        threads.flat_map(|(_, thread)| thread.files.children(&mut self.buffer)).collect()
+    }
+
+    /// The processor time of all processes that none of the threads accounts for.
+    fn unseen(&mut self, threads: &[ThreadTime]) -> u64 {
+        let mut unseen = 0;
+        self.processes.retain(|&pid, before| {
+            let Some(now) = clock::process_ns(pid) else { return false };
+            let own = threads.iter().filter(|thread| thread.pid == pid);
+            let seen: u64 = own.map(|thread| thread.counted.run_ns).sum();
+            unseen += (now - std::mem::replace(before, now)).saturating_sub(seen);
+            true
+        });
+        unseen
+    }
+}
+
+impl Thread {
+    /// A thread that is new; nothing for one that has ended already.
+    fn new(pid: u32, tid: u32, interval_ns: u64, buffer: &mut Buffer) -> Option<Self> {
+        let files = TaskFiles::open(pid, tid).ok()?;
+        let last = Reading::of(&files, buffer)?;
+        if matches!(last.stat.state, 'Z' | 'X') {
+            return None;
+        }
+        Some(Self {
+            files,
+            first: Reading::default(),
+            from_ns: clock::from_boot_ticks(last.stat.began_ticks).max(interval_ns),
+            until_ns: clock::now_ns(),
+            last,
+            seen: None,
+            waits: Waits::default(),
+            ahead_ns: 0,
+            has_ended: false,
+        })
+    }
+
+    /// Looks at what the thread does, and returns the system call that it waits in.
+    fn look(&mut self, buffer: &mut Buffer) -> Option<Call> {
+        let sched = self.files.schedstat(buffer);
+        // A thread that was given no processor since waits on.
+        let waits_on = self.seen.filter(|(before, _)| Some(*before) == sched);
+        let Some(seen) = waits_on.map(|(_, seen)| seen).or_else(|| self.files.doing(buffer)) else {
+            self.has_ended = true;
+            return None;
+        };
+        self.until_ns = clock::now_ns();
+        self.last.sched = sched.or(self.last.sched);
+        self.seen = sched.filter(|_| seen.is_waiting()).map(|sched| (sched, seen));
+        let (waits, call) = match seen {
+            Seen::Doing(Doing::Running) | Seen::Outline { is_waiting: false, .. } => return None,
+            Seen::Doing(Doing::Call(call)) => (waits_in(&call), Some(call)),
+            Seen::Doing(Doing::Fault { .. }) => (self.outside_of_calls(buffer)?, None),
+            Seen::Outline { is_futex: true, .. } => (Waits { futex: 1, ..Waits::default() }, None),
+            Seen::Outline { is_futex: false, .. } => (OTHER, None),
+        };
+        self.waits += waits;
+        call
+    }
+
+    /// A thread that waits outside of system calls is in a fault, was stopped, or has ended.
+    fn outside_of_calls(&mut self, buffer: &mut Buffer) -> Option<Waits> {
+        match self.files.stat(buffer).map_or('X', |stat| stat.state) {
+            'S' | 'D' => Some(Waits { fault: 1, ..Waits::default() }),
+            'R' => None,
+            'Z' | 'X' => {
+                self.has_ended = true;
+                None
+            }
+            _ => Some(OTHER),
+        }
+    }
+
+    /// What happened to the thread in the interval; the next one begins.
+    fn close(&mut self, pid: u32, tid: u32, buffer: &mut Buffer) -> ThreadTime {
+        match self.read(buffer) {
+            // Of a thread that has ended but not been waited for the counters are final.
+            Some(reading) => {
+                self.has_ended |= matches!(reading.stat.state, 'Z' | 'X');
+                self.last = reading;
+                if !self.has_ended {
+                    self.until_ns = clock::now_ns();
+                }
+            }
+            None => self.has_ended = true,
+        }
+        let counted = self.counted();
+        let (first, last) = (&self.first, &self.last);
+        let time = ThreadTime {
+            pid,
+            tid,
+            name: last.stat.name.clone(),
+            has_ended: self.has_ended,
+            counted,
+            switches: Switches {
+                voluntary: last.switches.voluntary - first.switches.voluntary,
+                involuntary: last.switches.involuntary - first.switches.involuntary,
+            },
+            minor_faults: last.stat.minor_faults - first.stat.minor_faults,
+            major_faults: last.stat.major_faults - first.stat.major_faults,
+        };
+        self.first = self.last.clone();
+        self.from_ns = self.until_ns;
+        self.waits = Waits::default();
+        time
+    }
+
+    /// All counters; nothing once the thread has ended. They are as they were if the thread was
+    /// given no processor since they were read.
+    fn read(&mut self, buffer: &mut Buffer) -> Option<Reading> {
+        let sched = self.files.schedstat(buffer);
+        if sched.is_some() && sched == self.first.sched && self.seen.is_some() {
+            return Some(self.last.clone());
+        }
+        Reading::of(&self.files, buffer)
+    }
+
+    /// The times of the interval.
+    fn counted(&mut self) -> Counted {
+        let (first, last) = (&self.first, &self.last);
+        let (user_ticks, system_ticks) = ticks(&first.stat, &last.stat);
+        let (before, after) = (first.times(), last.times());
+        let voluntary = last.switches.voluntary - first.switches.voluntary;
+        let mut counted = Counted {
+            wall_ns: self.until_ns.saturating_sub(self.from_ns),
+            run_ns: after.run_ns.saturating_sub(before.run_ns),
+            wait_ns: after.wait_ns.saturating_sub(before.wait_ns + self.ahead_ns),
+            user_ticks,
+            system_ticks,
+            waits: self.waits,
+            shows_waits: self.files.shows_waits(),
+        };
+        let never_waited = voluntary == 0 && self.waits.total() == 0;
+        let ahead_ns = if never_waited { counted.rest_ns() } else { 0 };
+        counted.wait_ns += ahead_ns;
+        // What the scheduler has counted meanwhile is no longer ahead of it.
+        let caught_up = after.wait_ns.saturating_sub(before.wait_ns);
+        self.ahead_ns = self.ahead_ns.saturating_sub(caught_up) + ahead_ns;
+        counted
+    }
+}
+
+impl Reading {
+    /// All counters; nothing once the thread has ended.
+    fn of(files: &TaskFiles, buffer: &mut Buffer) -> Option<Self> {
+        let stat = files.stat(buffer)?;
+        let switches = files.switches(buffer)?;
+        Some(Self { sched: files.schedstat(buffer), stat, switches })
+    }
+
+    /// The scheduler's times, or what the ticks say where it has none.
+    fn times(&self) -> SchedStat {
+        let ticks = self.stat.user_ticks + self.stat.system_ticks;
+        self.sched
+            .unwrap_or_else(|| SchedStat { run_ns: clock::of_ticks(ticks), ..SchedStat::default() })
+    }
+}
+
+/// Allows this process as many open files as it may have: there are some for each thread.
+fn allow_many_files() {
+    let limits = getrlimit(Resource::Nofile);
+    // Where it is refused, threads beyond the limit are not seen.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+}
+
+const OTHER: Waits = Waits { futex: 0, fault: 0, other: 1 };
+
+fn waits_in(call: &Call) -> Waits {
+    if is_futex_wait(call) { Waits { futex: 1, ..Waits::default() } } else { OTHER }
+}
+
+/// User and system ticks of an interval, or of the thread's whole life if there were too few.
+fn ticks(first: &Stat, last: &Stat) -> (u64, u64) {
+    let user = last.user_ticks.saturating_sub(first.user_ticks);
+    let system = last.system_ticks.saturating_sub(first.system_ticks);
+    if user + system >= ENOUGH_TICKS {
+        (user, system)
+    } else {
+        (last.user_ticks, last.system_ticks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(user_ticks: u64, system_ticks: u64) -> Stat {
+        Stat { user_ticks, system_ticks, ..Stat::default() }
+    }
+
+    #[test]
+    fn few_ticks_do_not_decide_the_proportion() {
+        assert_eq!(ticks(&stat(10, 10), &stat(30, 15)), (20, 5));
+        assert_eq!(ticks(&stat(30, 10), &stat(32, 10)), (32, 10));
+    }
+}
