@@ -1,18 +1,30 @@
-//! Builds libfreehold.so for the program that carries it.
+//! Builds libfreehold.so, and the libraries of the models, for the program that carries them.
 //!
-//! The library is built by a cargo of its own, with the profile in which it is released: a debug
-//! build of the tools, a lint run or a coverage run still carries the library that users get.
+//! They are built by a cargo of its own, with the profile in which they are released: a debug build
+//! of the tools, a lint run or a coverage run still carries the libraries that users get.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The crates that the library is made of, in the order of their arrows.
-const SOURCES: [&str; 6] = ["sys", "sync", "heap", "rt", "freehold", "capi"];
+/// The crates that the libraries are made of, in the order of their arrows.
+const SOURCES: [&str; 7] = ["sys", "sync", "heap", "rt", "freehold", "capi", "classic"];
 
-const PACKAGE: &str = "freehold-capi";
+/// Each library's package, its file, and the variable that tells the crate where it is.
+const LIBRARIES: [[&str; 3]; 6] = [
+    ["freehold-capi", "libfreehold.so", "FREEHOLD_LIBRARY"],
+    ["freehold-model-serial", "libfreehold_model_serial.so", "FREEHOLD_MODEL_SERIAL"],
+    ["freehold-model-mtmalloc", "libfreehold_model_mtmalloc.so", "FREEHOLD_MODEL_MTMALLOC"],
+    [
+        "freehold-model-mtmalloc-exclusive",
+        "libfreehold_model_mtmalloc_exclusive.so",
+        "FREEHOLD_MODEL_MTMALLOC_EXCLUSIVE",
+    ],
+    ["freehold-model-private", "libfreehold_model_private.so", "FREEHOLD_MODEL_PRIVATE"],
+    ["freehold-model-ownership", "libfreehold_model_ownership.so", "FREEHOLD_MODEL_OWNERSHIP"],
+];
+
 const PROFILE: &str = "preload";
-const FILE: &str = "libfreehold.so";
 
 /// Variables by which an outer cargo, a linter or a coverage tool would change how the library is
 /// compiled.
@@ -42,19 +54,22 @@ fn main() {
 
     let out = variable("OUT_DIR");
     let built = build(&root, &out.join("target"));
-    let library = out.join(FILE);
-    if let Err(error) = fs::copy(&built, &library) {
-        panic!("cannot copy {} to {}: {error}", built.display(), library.display());
+    for [_, file, variable] in LIBRARIES {
+        let (built, library) = (built.join(file), out.join(file));
+        if let Err(error) = fs::copy(&built, &library) {
+            panic!("cannot copy {} to {}: {error}", built.display(), library.display());
+        }
+        println!("cargo::rustc-env={variable}={}", library.display());
     }
-    println!("cargo::rustc-env=FREEHOLD_LIBRARY={}", library.display());
 }
 
-/// Builds the library and returns its path.
+/// Builds the libraries and returns the directory that they are in.
 fn build(root: &Path, target_dir: &Path) -> PathBuf {
     let target = env::var("TARGET").expect("cargo tells build scripts the target");
     let mut cargo = Command::new(variable("CARGO"));
     cargo
-        .args(["build", "--locked", "--package", PACKAGE, "--profile", PROFILE])
+        .args(["build", "--locked", "--profile", PROFILE])
+        .args(LIBRARIES.iter().flat_map(|[package, ..]| ["--package", package]))
         .args(["--target", &target])
         .arg("--manifest-path")
         .arg(root.join("Cargo.toml"))
@@ -66,8 +81,8 @@ fn build(root: &Path, target_dir: &Path) -> PathBuf {
         }
     }
     let status = cargo.status().expect("cargo can be run");
-    assert!(status.success(), "building {PACKAGE} ended with {status}");
-    target_dir.join(target).join(PROFILE).join(FILE)
+    assert!(status.success(), "building the libraries ended with {status}");
+    target_dir.join(target).join(PROFILE)
 }
 
 fn is_scrubbed(name: &str) -> bool {

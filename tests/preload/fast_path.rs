@@ -43,7 +43,7 @@ fn a_pair_of_malloc_and_free_is_at_most_40_instructions() {
 /// The instructions of a function of the library, from its start to its first return: the fast
 /// path, since what does not take it jumps away.
 fn fast_path(objdump: &Path, function: &str) -> Vec<String> {
-    let elf = ElfFile64::<Endianness>::parse(freehold_embed::LIBRARY).expect("an ELF file");
+    let elf = ElfFile64::<Endianness>::parse(freehold_embed::FREEHOLD.bytes).expect("an ELF file");
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok(function));
     let symbol = symbol.expect("the function is exported");
     let end = symbol.address() + symbol.size();

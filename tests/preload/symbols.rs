@@ -48,7 +48,7 @@ const C_FAMILY: &[&str] = &[
 const ROOM_FOR_STORAGE: u64 = 1024;
 
 fn elf() -> Elf {
-    ElfFile64::parse(freehold_embed::LIBRARY).expect("an ELF file")
+    ElfFile64::parse(freehold_embed::FREEHOLD.bytes).expect("an ELF file")
 }
 
 fn exported() -> BTreeSet<String> {

@@ -23,22 +23,5 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     freehold_sys::process::abort()
 }
 
-// Exceptions that C++ throws out of `new` pass through frames of this library, and the unwinder
-// asks for the personality of each. There is nothing to clean up, so it says to go on. Weak and
-// hidden: a program's own takes its place when the archive is linked into it.
-core::arch::global_asm!(
-    ".weak rust_eh_personality",
-    ".hidden rust_eh_personality",
-    ".pushsection .text.rust_eh_personality, \"ax\", @progbits",
-    ".type rust_eh_personality, @function",
-    "rust_eh_personality:",
-    #[cfg(target_arch = "x86_64")]
-    "mov eax, {go_on}",
-    #[cfg(target_arch = "aarch64")]
-    "mov w0, {go_on}",
-    "ret",
-    ".size rust_eh_personality, . - rust_eh_personality",
-    ".popsection",
-    // `_URC_CONTINUE_UNWIND` of the unwinding ABI.
-    go_on = const 8,
-);
+// Exceptions that C++ throws out of `new` pass through frames of this library.
+freehold_sys::pass_exceptions!();

@@ -70,10 +70,11 @@ impl Catalogue {
             return self.given(wanted);
         }
         let choice = Choice::parse(wanted)?;
-        choice.among(match choice.known.name {
-            FREEHOLD => vec![self.freehold()?],
-            SYSTEM => vec![self.system()?],
-            _ => self.finder.installed(choice.known),
+        choice.among(match (choice.known.name, choice.known.modelled()) {
+            (FREEHOLD, _) => vec![self.freehold()?],
+            (SYSTEM, _) => vec![self.system()?],
+            (_, None) => self.finder.installed(choice.known),
+            (_, Some(model)) => self.model(model)?,
         })
     }
 
@@ -95,6 +96,9 @@ impl Catalogue {
     pub(crate) fn list(&self, given: &[String]) -> Result<AllocatorList, Failure> {
         let mut found = vec![self.freehold()?, self.system()?];
         found.extend(self.finder.all_installed());
+        for known in KNOWN.iter().filter_map(Known::modelled) {
+            found.extend(self.model(known)?);
+        }
         let is_missing = |known: &&Known| {
             !found.iter().any(|allocator| allocator.family.as_deref() == Some(known.name))
         };
@@ -108,8 +112,18 @@ impl Catalogue {
     }
 
     fn freehold(&self) -> Result<Allocator, Failure> {
-        let path = lay_out()?;
-        let found = self.finder.library(&path, Origin::Embedded);
+        self.carried(&freehold_embed::FREEHOLD)
+    }
+
+    /// The model of this name: there is one.
+    fn model(&self, name: &str) -> Result<Vec<Allocator>, Failure> {
+        let models = freehold_embed::MODELS.iter().filter(|(own, _)| *own == name);
+        models.map(|(_, library)| self.carried(library)).collect()
+    }
+
+    /// A library that this program carries.
+    fn carried(&self, library: &freehold_embed::Library) -> Result<Allocator, Failure> {
+        let found = self.finder.library(&lay_out(library)?, Origin::Embedded);
         found.map_err(|unfit| Failure::error("the library within this program", &unfit))
     }
 
@@ -125,9 +139,9 @@ impl Catalogue {
     }
 }
 
-/// Lays out the library that this program carries.
-pub(crate) fn lay_out() -> Result<PathBuf, Failure> {
-    freehold_embed::lay_out().map_err(|error| Failure::error("cannot lay out the library", &error))
+/// Lays out a library that this program carries.
+pub(crate) fn lay_out(library: &freehold_embed::Library) -> Result<PathBuf, Failure> {
+    library.lay_out().map_err(|error| Failure::error("cannot lay out the library", &error))
 }
 
 /// Whether a user's word is the path of a library and not the name of an allocator.

@@ -144,13 +144,14 @@ impl Finder {
         })
     }
 
-    /// Every library of every known allocator, the C library and Freehold excepted.
+    /// Every library of every known allocator; not the C library, and not what this program
+    /// carries.
     pub fn all_installed(&self) -> Vec<Allocator> {
         Self::others().flat_map(|known| self.installed(known)).collect()
     }
 
-    /// Of every known allocator, the C library and Freehold excepted, one library of each major
-    /// version, by which an allocator that was designed anew differs from its past.
+    /// Of all these, one library of each major version, by which an allocator that was designed
+    /// anew differs from its past.
     pub fn representative(&self) -> Vec<Allocator> {
         let major = |own: &Allocator| version::key(own.version.as_deref()).first().copied();
         let mut chosen = Vec::new();
@@ -168,7 +169,8 @@ impl Finder {
     }
 
     fn others() -> impl Iterator<Item = &'static Known> {
-        KNOWN.iter().filter(|known| ![FREEHOLD, SYSTEM].contains(&known.name))
+        let is_other = |known: &&Known| ![FREEHOLD, SYSTEM].contains(&known.name);
+        KNOWN.iter().filter(is_other).filter(|known| known.modelled().is_none())
     }
 
     /// The allocator in the file at `path`.

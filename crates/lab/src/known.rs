@@ -39,9 +39,18 @@ pub const FREEHOLD: &str = "freehold";
 /// The name of the C library's allocator.
 pub const SYSTEM: &str = "system";
 
+/// What the names of models of classic allocators begin with.
+const MODEL: &str = "model:";
+
+/// A model of a classic allocator, which this program carries.
+const fn model(name: &'static str, symbols: &'static [&'static str]) -> Known {
+    let version = VersionSource::TextAfter("freehold model ");
+    Known { name, aliases: &[], files: &[], symbols, version }
+}
+
 /// Every known allocator, in the order in which they are shown. Freehold is recognised by its
 /// note, and the C library by being it; both are here for their names.
-pub static KNOWN: [Known; 11] = [
+pub static KNOWN: [Known; 16] = [
     Known {
         name: FREEHOLD,
         aliases: &["self"],
@@ -119,12 +128,22 @@ pub static KNOWN: [Known; 11] = [
         symbols: &[],
         version: VersionSource::FileName,
     },
+    model("model:serial", &["freehold_model_serial"]),
+    model("model:mtmalloc", &["freehold_model_mtmalloc"]),
+    model("model:mtmalloc-exclusive", &["freehold_model_mtmalloc_exclusive"]),
+    model("model:private", &["freehold_model_private"]),
+    model("model:ownership", &["freehold_model_ownership"]),
 ];
 
 impl Known {
     /// The allocator of this name or alias.
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.all_names().any(|own| own.eq_ignore_ascii_case(name)))
+    }
+
+    /// What it is a model of, if it is one.
+    pub fn modelled(&self) -> Option<&'static str> {
+        self.name.strip_prefix(MODEL)
     }
 
     /// Its name and its aliases.

@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod exceptions;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod futex;

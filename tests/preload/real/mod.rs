@@ -7,6 +7,7 @@ mod cargo;
 mod compilers;
 mod git;
 mod java;
+mod models;
 mod node;
 mod perl;
 mod python;

@@ -12,7 +12,9 @@ pub(crate) fn workshop() -> PathBuf {
 /// libfreehold.so.
 pub(crate) fn shared() -> &'static Path {
     static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
-        freehold_embed::lay_out_in(&workshop().join("library")).expect("the library is laid out")
+        freehold_embed::FREEHOLD
+            .lay_out_in(&workshop().join("library"))
+            .expect("the library is laid out")
     });
     &PATH
 }
@@ -34,7 +36,8 @@ pub(crate) fn archive() -> PathBuf {
         .flatten()
         .map(|triple| triple.path().join("preload"))
         .find(|made| {
-            fs::read(made.join("libfreehold.so")).is_ok_and(|it| it == freehold_embed::LIBRARY)
+            fs::read(made.join("libfreehold.so"))
+                .is_ok_and(|it| it == freehold_embed::FREEHOLD.bytes)
         })
         .expect("the build that made the library is still there")
         .join("libfreehold.a")

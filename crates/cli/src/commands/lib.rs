@@ -30,7 +30,7 @@ pub(crate) struct Lib {
 impl Lib {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
         let path = match self.output {
-            None => catalogue::lay_out()?,
+            None => catalogue::lay_out(&freehold_embed::FREEHOLD)?,
             Some(path) => {
                 install(&path).map_err(|error| {
                     Failure::error(format!("cannot write {}", path.display()), &error)
@@ -47,7 +47,7 @@ impl Lib {
 /// keep it.
 fn install(path: &PathBuf) -> std::io::Result<()> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let written = fs::write(&draft, freehold_embed::LIBRARY)
+    let written = fs::write(&draft, freehold_embed::FREEHOLD.bytes)
         .and_then(|()| fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)))
         .and_then(|()| fs::rename(&draft, path));
     if written.is_err() {

@@ -1,0 +1,142 @@
+//! Who the calling thread is: its number, which counts threads in the order of their first calls,
+//! and its seat, a small number that goes to the next thread when this one exits.
+//!
+//! Both are kept in one word of thread-specific data of the C library. Setting it may allocate if
+//! its key is not among the first, so that such a key is not used; the thread then goes by the
+//! kernel's number and has no seat.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr::without_provenance;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::lock::Lock;
+use freehold_sys::process::thread_id;
+
+/// Threads that can have a seat at the same time.
+pub(crate) const SEATS: usize = 1024;
+
+/// Keys below this need no memory.
+const USABLE_KEYS: u32 = 32;
+
+/// The bits of the word in which the seat is, plus one.
+const SEAT_BITS: u32 = 16;
+
+/// The key plus one; `NO_KEY` if there is none to be used.
+static KEY: AtomicU32 = AtomicU32::new(0);
+const NO_KEY: u32 = u32::MAX;
+static MAKING_KEY: Lock = Lock::new();
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+static TAKEN: [AtomicU64; SEATS / 64] = [const { AtomicU64::new(0) }; SEATS / 64];
+
+#[link(name = "c")]
+unsafe extern "C" {
+    fn pthread_key_create(
+        key: *mut c_uint,
+        destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> c_int;
+    fn pthread_getspecific(key: c_uint) -> *mut c_void;
+    fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
+}
+
+/// The number of the calling thread, from 1. No two threads ever have the same.
+pub(crate) fn number() -> usize {
+    word().map_or_else(|| thread_id() as usize, |word| word >> SEAT_BITS)
+}
+
+/// The seat of the calling thread, which it alone has until it exits. `None` when all are taken, or
+/// when the thread is about to end.
+pub(crate) fn seat() -> Option<usize> {
+    (word()? & ((1 << SEAT_BITS) - 1)).checked_sub(1)
+}
+
+fn word() -> Option<usize> {
+    let key = key()?;
+    // SAFETY: the key was made and is never deleted.
+    let word = unsafe { pthread_getspecific(key) }.addr();
+    if word != 0 {
+        return Some(word);
+    }
+    // Relaxed: a counter.
+    let number = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
+    let word = number << SEAT_BITS | take_seat().map_or(0, |seat| seat + 1);
+    // SAFETY: as above; the value is a number.
+    unsafe { pthread_setspecific(key, without_provenance(word)) };
+    Some(word)
+}
+
+fn key() -> Option<c_uint> {
+    // Relaxed: the number stands for nothing else in memory.
+    let mut known = KEY.load(Ordering::Relaxed);
+    if known == 0 {
+        known = MAKING_KEY.hold(make_key);
+    }
+    (known != NO_KEY).then(|| known - 1)
+}
+
+#[cold]
+fn make_key() -> u32 {
+    let known = KEY.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let mut key = 0;
+    // SAFETY: the key is written to a local variable; the destructor is of the kind asked for.
+    let is_made = unsafe { pthread_key_create(&raw mut key, Some(at_exit)) } == 0;
+    let made = if is_made && key < USABLE_KEYS { key + 1 } else { NO_KEY };
+    KEY.store(made, Ordering::Relaxed);
+    made
+}
+
+/// The thread's seat goes to the next one at once. What other destructors still allocate, the
+/// thread does without a seat: the word stays set, however often this runs.
+unsafe extern "C" fn at_exit(word: *mut c_void) {
+    let seat = word.addr() & ((1 << SEAT_BITS) - 1);
+    if let Some(key) = key() {
+        // SAFETY: as in `word`.
+        unsafe { pthread_setspecific(key, without_provenance(word.addr() - seat)) };
+    }
+    if let Some(seat) = seat.checked_sub(1) {
+        // Release pairs with the Acquire in `take_seat`: what belongs to the seat comes with it.
+        TAKEN[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::Release);
+    }
+}
+
+/// Takes the lowest seat that is free.
+fn take_seat() -> Option<usize> {
+    TAKEN.iter().enumerate().find_map(|(n, word)| {
+        // Acquire pairs with the Release in `at_exit`.
+        let taken = word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |taken| {
+            (taken != u64::MAX).then(|| taken | (taken + 1))
+        });
+        Some(n * 64 + taken.ok()?.trailing_ones() as usize)
+    })
+}
+
+/// Makes the locks of this file free, in the child of a fork.
+pub(crate) fn after_fork() {
+    MAKING_KEY.reset();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_thread_keeps_its_number_and_its_seat_and_shares_them_with_nobody() {
+        let own = (number(), seat());
+        assert_eq!(own, (number(), seat()));
+        let other = thread::spawn(|| (number(), seat())).join().expect("no panic");
+        assert_ne!(own.0, other.0);
+        assert!(own.1.is_some() && own.1 != other.1);
+    }
+
+    #[test]
+    fn a_seat_is_taken_by_a_later_thread_when_its_own_has_exited() {
+        // Other tests take seats meanwhile, but far fewer than there are threads here.
+        let seats: std::collections::BTreeSet<_> =
+            (0..4 * SEATS).map(|_| thread::spawn(seat).join().expect("no panic")).collect();
+        assert!(!seats.contains(&None));
+        assert!(seats.len() < SEATS / 4, "{} seats", seats.len());
+    }
+}
