@@ -2,7 +2,9 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{allocators, bench, completions, lib, report, run, top, which, workload};
+use crate::commands::{
+    allocators, bench, completions, lib, locks, report, run, top, which, workload,
+};
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
 
@@ -14,6 +16,7 @@ Examples:
   freehold allocators                   which allocators are on this machine?
   freehold bench                        measure them against each other
   freehold top -p $(pgrep -n server)    where does the time of each thread go?
+  freehold locks -- ./server            which locks does it wait for, and who waits?
 
 Exit status:
   0    success
@@ -77,6 +80,7 @@ pub(crate) enum Command {
     Bench(Box<bench::Bench>),
     Report(report::Report),
     Top(top::Top),
+    Locks(locks::Locks),
     Lib(lib::Lib),
     Workload(workload::Workload),
     Completions(completions::Completions),
@@ -91,6 +95,7 @@ impl Command {
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
             Self::Top(top) => top.execute(ui),
+            Self::Locks(locks) => locks.execute(ui),
             Self::Lib(lib) => lib.execute(),
             Self::Workload(workload) => workload.execute(),
             Self::Completions(completions) => completions.execute(),

@@ -9,6 +9,7 @@ mod allocator;
 mod bench;
 mod evidence;
 mod harness;
+mod locks;
 mod measure;
 mod pairs;
 mod process;
@@ -23,6 +24,7 @@ pub use evidence::{Cost, Gap, Source};
 pub use harness::{
     Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Readings,
 };
+pub use locks::{Frame, LocksReport, SleepRow, WaitKind, WaitRow, WaitSite};
 pub use measure::{Finding, Kind, MEASURES, Measure, Measured, Series, Unit};
 pub use pairs::{
     Handoff, Length, Memory, PairsParams, PairsRun, Proof, Resident, Sample, Sizes, Usage, Waiting,

@@ -69,6 +69,40 @@ impl Access {
         missing
     }
 
+    /// Where the numbers of `locks` come from.
+    pub(crate) fn sources_of_waits(self) -> Vec<Source> {
+        if !self.calls {
+            return Vec::new();
+        }
+        vec![
+            Source::new(
+                "time waited",
+                "schedstat and the clock, divided by looks at syscall",
+                "exact as a sum; 1/sqrt(looks) a lock",
+            ),
+            Source::new(
+                "how often",
+                "status and schedstat: switches divided among the waits that were seen",
+                "an estimate",
+            ),
+            Source::new("the longest", "looks at the same wait", "it may have been longer"),
+            Source::new("stacks", "copies of sleeping threads' stacks", "exact, a look"),
+        ]
+    }
+
+    /// What `locks` cannot tell.
+    pub(crate) fn missing_waits(self) -> Vec<Gap> {
+        let mut missing = vec![
+            Gap::nowhere("calls of futex that are refused at once: nobody sleeps in them"),
+            Gap::nowhere("spinning, which is time in USR"),
+        ];
+        if !self.calls {
+            let what = "what threads wait for, and their stacks";
+            missing.push(Gap::allowed_by(what, self.remedy()));
+        }
+        missing
+    }
+
     /// What would allow looking at system calls.
     pub(crate) fn remedy(self) -> &'static str {
         if self.ptrace_scope > 0 {

@@ -6,12 +6,16 @@
 
 mod access;
 mod clock;
+pub mod locks;
 mod micro;
 mod pace;
 mod proc;
+mod stack;
 mod syscalls;
+mod tally;
 mod target;
 pub mod top;
+mod waiting;
 mod watch;
 
 pub use target::TargetError;

@@ -8,8 +8,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// The part of a processor that looking may take.
-const BUDGET: f64 = 0.004;
+/// What a look is taken to cost before there was one.
+const CHEAP: Duration = Duration::from_micros(40);
 
 /// The part of a period by which looks are early or late, so that they keep no step with what they
 /// look at.
@@ -20,23 +20,25 @@ const JITTER: f64 = 0.25;
 pub(crate) struct Pace {
     /// The recent cost of a look.
     cost: Duration,
+    /// The part of a processor that looking may take.
+    budget: f64,
     random: u64,
 }
 
 impl Pace {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { cost: Duration::ZERO, random: seed | 1 }
+    pub(crate) fn new(seed: u64, budget: f64) -> Self {
+        Self { cost: CHEAP, budget, random: seed | 1 }
     }
 
     /// Takes account of a look's cost in processor time. Recent looks count more, since threads
-    /// come and go.
+    /// come and go. A single dear one, in which a new file had to be read, counts little.
     pub(crate) fn looked(&mut self, cost: Duration) {
-        self.cost = if self.cost.is_zero() { cost } else { (self.cost * 7 + cost) / 8 };
+        self.cost = (self.cost * 7 + cost.min(self.cost * 8)) / 8;
     }
 
     /// How long to wait before the next look.
     pub(crate) fn next(&mut self) -> Duration {
-        let affordable = self.cost.div_f64(BUDGET).clamp(SHORTEST, LONGEST);
+        let affordable = self.cost.div_f64(self.budget).clamp(SHORTEST, LONGEST);
         affordable.mul_f64(1.0 + JITTER * self.wobble())
     }
 
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn cheap_looks_are_frequent_and_dear_ones_rare() {
-        let mut pace = Pace::new(7);
+        let mut pace = Pace::new(7, 0.004);
         pace.looked(Duration::from_micros(10));
         let cheap = pace.next();
         assert!(cheap >= SHORTEST.mul_f64(1.0 - JITTER) && cheap <= SHORTEST.mul_f64(1.0 + JITTER));
@@ -64,11 +66,14 @@ mod tests {
         }
         let dear = pace.next().as_secs_f64();
         assert!((0.15..0.35).contains(&dear), "1 ms is paid for in 250 ms: {dear}");
+        let mut surprised = Pace::new(7, 0.004);
+        surprised.looked(Duration::from_secs(1));
+        assert!(surprised.next() < Duration::from_millis(50), "one dear look is an exception");
     }
 
     #[test]
     fn looks_keep_no_step() {
-        let mut pace = Pace::new(1);
+        let mut pace = Pace::new(1, 0.004);
         let waits: Vec<_> = (0..4).map(|_| pace.next()).collect();
         assert!(waits.windows(2).any(|pair| pair[0] != pair[1]), "{waits:?}");
     }

@@ -21,6 +21,9 @@ pub enum By {
     Process,
 }
 
+/// The part of a processor that looking may take.
+const BUDGET: f64 = 0.004;
+
 /// Watches where the time of a process' threads goes, and of its descendants'.
 pub struct Top {
     watch: Watch,
@@ -33,7 +36,7 @@ impl Top {
     /// Begins to watch a process.
     pub fn of(pid: u32, by: By) -> Result<Self, TargetError> {
         target::check(pid)?;
-        Ok(Self { watch: Watch::new(pid), by, calls: HashMap::new() })
+        Ok(Self { watch: Watch::new(pid, BUDGET), by, calls: HashMap::new() })
     }
 
     /// Watches for an interval. It ends early when nothing is left to watch, or when `pause`,
@@ -45,7 +48,7 @@ impl Top {
     ) -> (TopReport, ControlFlow<()>) {
         let calls = &mut self.calls;
         calls.clear();
-        let flow = self.watch.look_for(duration, pause, &mut |seen| {
+        let flow = self.watch.look_for(duration, pause, &mut |seen, _| {
             *calls.entry(seen.thread).or_default().entry(seen.call.number).or_default() += 1;
         });
         let interval = self.watch.close();

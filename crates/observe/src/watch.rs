@@ -38,7 +38,15 @@ pub(crate) struct Sighting {
     pub(crate) thread: ThreadKey,
     /// The call that it waits in.
     pub(crate) call: Call,
+    /// How often the thread had been given a processor: another number is another wait.
+    pub(crate) turns: Option<u64>,
+    /// When it was seen.
+    pub(crate) at_ns: u64,
 }
+
+/// Who is told of threads that wait. The second argument tells whether the thread still waits in
+/// the same call, so that what was read of it meanwhile belongs together.
+pub(crate) type See<'a> = dyn FnMut(&Sighting, &mut dyn FnMut() -> bool) + 'a;
 
 /// What happened to a thread in an interval.
 #[derive(Debug, Clone, Default)]
@@ -121,8 +129,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch. What happened before does not count.
-    pub(crate) fn new(root: u32) -> Self {
+    /// Begins to watch, for this part of a processor. What happened before does not count.
+    pub(crate) fn new(root: u32, budget: f64) -> Self {
         allow_many_files();
         let now = clock::now_ns();
         let mut watch = Self {
@@ -130,7 +138,7 @@ impl Watch {
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             buffer: buffer(),
-            pace: Pace::new(now),
+            pace: Pace::new(now, budget),
             began_ns: now,
             interval_ns: now,
             discovered_ns: 0,
@@ -167,7 +175,7 @@ impl Watch {
         &mut self,
         duration: Duration,
         pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
-        see: &mut dyn FnMut(&Sighting),
+        see: &mut See<'_>,
     ) -> ControlFlow<()> {
         let end = self.interval_ns + duration.as_nanos() as u64;
         loop {
@@ -185,7 +193,7 @@ impl Watch {
     }
 
     /// Looks once at every thread, and tells `see` of those that wait in a system call.
-    pub(crate) fn look(&mut self, see: &mut dyn FnMut(&Sighting)) {
+    pub(crate) fn look(&mut self, see: &mut See<'_>) {
         let before = clock::own_thread_ns();
         let now = clock::now_ns();
         if now - self.discovered_ns >= DISCOVERY_NS {
@@ -193,7 +201,9 @@ impl Watch {
         }
         for (&key, thread) in self.threads.iter_mut().filter(|(_, thread)| !thread.has_ended) {
             if let Some(call) = thread.look(&mut self.buffer) {
-                see(&Sighting { thread: key, call });
+                let turns = thread.seen.map(|(sched, _)| sched.turns);
+                let sighting = Sighting { thread: key, call, turns, at_ns: thread.until_ns };
+                see(&sighting, &mut || thread.waits_on(&mut self.buffer));
             }
         }
         self.looks += 1;
@@ -319,6 +329,14 @@ impl Thread {
         };
         self.waits += waits;
         call
+    }
+
+    /// Whether the thread still waits for what it was seen waiting for.
+    fn waits_on(&self, buffer: &mut Buffer) -> bool {
+        match self.seen {
+            Some((sched, _)) => self.files.schedstat(buffer) == Some(sched),
+            None => false,
+        }
     }
 
     /// A thread that waits outside of system calls is in a fault, was stopped, or has ended.

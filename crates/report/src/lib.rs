@@ -6,6 +6,7 @@
 
 mod allocators;
 mod bench;
+mod locks;
 mod numbers;
 mod process;
 mod table;
@@ -14,5 +15,6 @@ mod top;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
+pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use top::{TopColumn, provenance, sort_top, top};

@@ -4,6 +4,7 @@ pub(crate) mod allocators;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod lib;
+pub(crate) mod locks;
 pub(crate) mod pairs;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -7,6 +7,7 @@
 mod allocators;
 mod bench;
 mod library;
+mod locks;
 mod report;
 mod run;
 mod support;

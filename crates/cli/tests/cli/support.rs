@@ -120,18 +120,35 @@ pub(crate) fn compiled(
     flags: &[&str],
 ) -> Option<PathBuf> {
     let input = directory.path().join(format!("{name}.c"));
-    let output = directory.path().join(name);
     fs::write(&input, source).expect("writable");
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let built = Command::new(compiler).arg("-o").arg(&output).arg(&input).args(flags).output();
+    built(directory, name, &input, flags)
+}
+
+/// Compiles one of the programs whose behaviour is known, `tests/known` of the repository.
+pub(crate) fn known(directory: &TempDir, file: &str) -> Option<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/known");
+    let name = file.split('.').next().expect("a name");
+    let flags = ["-O2", "-g", "-pthread"];
+    let program = built(directory, name, &sources.join(file), &flags);
+    let compiles = || compiled(directory, "nothing", "int main(void) {}", &[]).is_some();
+    assert!(program.is_some() || !compiles(), "{file} does not compile");
+    program
+}
+
+fn built(directory: &TempDir, name: &str, input: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let output = directory.path().join(name);
+    let is_cpp = input.extension().is_some_and(|extension| extension == "cpp");
+    let (variable, usual) = if is_cpp { ("CXX", "c++") } else { ("CC", "cc") };
+    let compiler = env::var(variable).unwrap_or_else(|_| usual.to_owned());
+    let built = Command::new(&compiler).arg("-o").arg(&output).arg(input).args(flags).output();
     match built {
         Ok(built) if built.status.success() => Some(output),
         Ok(built) => {
-            skipped(&format!("cc {flags:?}: {}", String::from_utf8_lossy(&built.stderr)));
+            skipped(&format!("{compiler} {flags:?}: {}", String::from_utf8_lossy(&built.stderr)));
             None
         }
         Err(error) => {
-            skipped(&format!("no C compiler: {error}"));
+            skipped(&format!("no {compiler}: {error}"));
             None
         }
     }

@@ -1,6 +1,7 @@
 //! What the kernel shows of a process below `/proc`: one file for each format, parsers of text and
 //! nothing more, but for `task` and `tree`, which read.
 
+pub(crate) mod maps;
 pub(crate) mod schedstat;
 pub(crate) mod stat;
 pub(crate) mod status;

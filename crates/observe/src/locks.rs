@@ -1,0 +1,219 @@
+//! `freehold locks`: what threads wait for, who waits, and for how long.
+//!
+//! Looks at waiting threads give the call that each waits in, and its stack, which is copied while
+//! the thread sleeps; nothing is stopped.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use freehold_model::{Cost, LocksReport, SleepRow};
+
+use crate::access::Access;
+use crate::clock::seconds;
+use crate::proc::syscall::Call;
+use crate::stack::image::{Files, Image, Place, Registers, Scratch};
+use crate::syscalls::{self, is_futex_wait};
+use crate::tally::Tally;
+use crate::target::{self, TargetError};
+use crate::waiting::{self, Cell, Lock, Site};
+use crate::watch::{Interval, Sighting, ThreadKey, ThreadTime, Watch};
+
+/// The part of a processor that looking may take: stacks are dearer than counters.
+const BUDGET: f64 = 0.015;
+
+/// Different waits that are told apart. Beyond them, those of new places count as one.
+const MOST_SITES: usize = 20_000;
+
+/// How long an interval is: after it, looks are turned into times.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a thread was seen waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum What {
+    /// A futex, by the place in the list of sites.
+    Site(usize),
+    /// Another system call, by its number.
+    Call(u64),
+}
+
+/// Watches what the threads of a process, and of its descendants, wait for.
+pub struct Locks {
+    watch: Watch,
+    taker: Taker,
+    tallies: HashMap<ThreadKey, Tally<What>>,
+    cells: Vec<Cell>,
+    sleeps: HashMap<u64, f64>,
+    totals: LocksReport,
+    looks: u64,
+    observer_ns: u64,
+    observed_ns: u64,
+}
+
+impl Locks {
+    /// Begins to watch a process.
+    pub fn of(pid: u32) -> Result<Self, TargetError> {
+        target::check(pid)?;
+        Ok(Self {
+            watch: Watch::new(pid, BUDGET),
+            taker: Taker::default(),
+            tallies: HashMap::new(),
+            cells: Vec::new(),
+            sleeps: HashMap::new(),
+            totals: LocksReport::default(),
+            looks: 0,
+            observer_ns: 0,
+            observed_ns: 0,
+        })
+    }
+
+    /// Watches for this long, or until nothing is left to watch, or `pause`, which waits for the
+    /// given time, says that it is enough.
+    pub fn watch(
+        &mut self,
+        duration: Option<Duration>,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+    ) {
+        let mut left = duration.unwrap_or(Duration::MAX);
+        while !left.is_zero() {
+            let length = left.min(INTERVAL);
+            let flow = self.interval(length, pause);
+            left = left.saturating_sub(length);
+            if flow.is_break() {
+                break;
+            }
+        }
+    }
+
+    fn interval(
+        &mut self,
+        length: Duration,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let Self { watch, taker, tallies, cells, .. } = self;
+        let flow = watch.look_for(length, pause, &mut |seen, waits_on| {
+            let tally = tallies.entry(seen.thread).or_default();
+            let same = tally.same_wait(seen.turns);
+            let what = same.unwrap_or_else(|| taker.what(seen, waits_on));
+            let so_far = tally.add(what, seen.turns, seen.at_ns);
+            if let What::Site(site) = what {
+                if cells.len() <= site {
+                    cells.resize(site + 1, Cell::default());
+                }
+                cells[site].longest_ns = cells[site].longest_ns.max(so_far);
+            }
+        });
+        let interval = self.watch.close();
+        self.account(&interval);
+        flow
+    }
+
+    /// Turns the looks of an interval into times.
+    fn account(&mut self, interval: &Interval) {
+        self.observed_ns = interval.end_ns;
+        self.observer_ns += interval.observer_ns;
+        self.looks += u64::from(interval.looks);
+        for thread in &interval.threads {
+            self.account_for(thread);
+        }
+    }
+
+    fn account_for(&mut self, thread: &ThreadTime) {
+        let counted = &thread.counted;
+        let wall = seconds(counted.wall_ns);
+        let shares = counted.shares();
+        self.totals.thread_seconds += wall;
+        self.totals.lck_seconds += shares.lck.unwrap_or_default() * wall;
+        self.totals.fault_seconds += shares.dfl.unwrap_or_default() * wall;
+        let key = (thread.pid, thread.tid);
+        let Some(tally) = self.tallies.get_mut(&key) else { return };
+        for waited in tally.close(counted.look_ns(), thread.switches.voluntary) {
+            match waited.what {
+                What::Site(site) => self.cells[site].add(&waited),
+                What::Call(number) => {
+                    *self.sleeps.entry(number).or_default() += waited.ns / 1e9;
+                }
+            }
+        }
+        if thread.has_ended {
+            self.tallies.remove(&key);
+        }
+    }
+
+    /// What was seen so far.
+    pub fn report(&self) -> LocksReport {
+        let taker = &self.taker;
+        let access = Access { calls: self.watch.shows_calls(), ..Access::of_system() };
+        let mut sleeps: Vec<_> = self.sleeps.iter().map(sleep_row).collect();
+        sleeps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let observed = seconds(self.observed_ns);
+        let per_second = |value: f64| if observed > 0.0 { value / observed } else { 0.0 };
+        LocksReport {
+            seconds: observed,
+            waits: waiting::rows(&taker.sites, &self.cells, &taker.files),
+            sleeps,
+            without_stack: taker.without_stack,
+            sources: access.sources_of_waits(),
+            missing: access.missing_waits(),
+            cost: Cost {
+                observer_cpus: per_second(seconds(self.observer_ns)),
+                looks_per_second: per_second(self.looks as f64),
+            },
+            ..self.totals.clone()
+        }
+    }
+}
+
+fn sleep_row((&number, &seconds): (&u64, &f64)) -> SleepRow {
+    SleepRow { call: syscalls::name(number), seconds }
+}
+
+/// Takes the stacks of waiting threads, and keeps each different one once.
+#[derive(Default)]
+struct Taker {
+    files: Files,
+    images: HashMap<u32, Image>,
+    scratch: Scratch,
+    sites: Vec<Site>,
+    known: HashMap<Site, usize>,
+    without_stack: u64,
+}
+
+impl Taker {
+    /// What a thread waits for that is in this call.
+    fn what(&mut self, seen: &Sighting, waits_on: &mut dyn FnMut() -> bool) -> What {
+        if !is_futex_wait(&seen.call) {
+            return What::Call(seen.call.number);
+        }
+        let pid = seen.thread.0;
+        let stack = self.stack(pid, &seen.call);
+        // If the thread went on meanwhile, the copy may be of two moments.
+        let stack = if waits_on() { stack } else { Vec::new() };
+        self.without_stack += u64::from(stack.is_empty());
+        let address = seen.call.arguments[0];
+        let place = self.images.get(&pid).and_then(|image| image.place(address));
+        let lock = place.map_or(Lock::Memory { pid, address }, Lock::Data);
+        What::Site(self.intern(Site { lock, stack }))
+    }
+
+    fn stack(&mut self, pid: u32, call: &Call) -> Vec<Place> {
+        let Self { files, images, scratch, .. } = self;
+        let image = images.entry(pid).or_insert_with(|| Image::of(pid, files));
+        image.notice(call.pc, files);
+        image.unwind(Registers { pc: call.pc, sp: call.sp, bp: 0 }, scratch)
+    }
+
+    fn intern(&mut self, site: Site) -> usize {
+        if let Some(&known) = self.known.get(&site) {
+            return known;
+        }
+        if self.sites.len() > MOST_SITES {
+            return MOST_SITES;
+        }
+        let is_last = self.sites.len() == MOST_SITES;
+        let site = if is_last { Site::of_the_rest() } else { site };
+        self.sites.push(site.clone());
+        self.known.insert(site, self.sites.len() - 1);
+        self.sites.len() - 1
+    }
+}

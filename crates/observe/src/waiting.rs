@@ -1,0 +1,193 @@
+//! From the places where threads waited to a table of locks: names, kinds, callers.
+
+use std::collections::BTreeMap;
+
+use freehold_model::{Frame, WaitKind, WaitRow, WaitSite};
+
+use crate::clock::seconds;
+use crate::stack::image::{Files, Place};
+use crate::stack::symbol::{Symbols, demangled};
+use crate::stack::wait::{self, Judged};
+use crate::tally::Waited;
+
+/// Where a lock is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Lock {
+    /// In the data of a file.
+    Data(Place),
+    /// In memory that is no file's.
+    Memory {
+        /// The process.
+        pid: u32,
+        /// The address.
+        address: u64,
+    },
+    /// One of those that were too many to tell apart.
+    Any,
+}
+
+/// A lock, and a stack that waited for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    pub(crate) lock: Lock,
+    /// The innermost frame first; empty where it could not be had.
+    pub(crate) stack: Vec<Place>,
+}
+
+impl Site {
+    /// What stands for all that are too many.
+    pub(crate) fn of_the_rest() -> Self {
+        Self { lock: Lock::Any, stack: Vec::new() }
+    }
+}
+
+/// What waits at a site come to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cell {
+    ns: f64,
+    waits: f64,
+    looks: u64,
+    /// The longest wait that was seen.
+    pub(crate) longest_ns: u64,
+}
+
+impl Cell {
+    pub(crate) fn add<What>(&mut self, waited: &Waited<What>) {
+        self.ns += waited.ns;
+        self.waits += waited.waits;
+        self.looks += waited.looks;
+    }
+}
+
+/// The size that the memory of a thread's arena is aligned to, in the C library of GNU.
+const ARENA_ALIGNMENT: u64 = 64 << 20;
+
+/// How far from its beginning the arena's lock can be.
+const ARENA_HEAD: u64 = 128;
+
+/// A table of all that was waited for, most time first.
+pub(crate) fn rows(sites: &[Site], cells: &[Cell], files: &Files) -> Vec<WaitRow> {
+    let mut symbols = Symbols::new();
+    let mut table: BTreeMap<(WaitKind, Lock), (WaitRow, bool)> = BTreeMap::new();
+    for (site, cell) in sites.iter().zip(cells).filter(|(_, cell)| cell.looks > 0) {
+        let described = Described::new(site, files, &mut symbols);
+        let entry = table.entry((described.kind, site.lock));
+        let (row, _) = entry.or_insert_with(|| (described.row(), described.in_c_library));
+        row.waits += cell.waits;
+        row.seconds += cell.ns / 1e9;
+        row.looks += cell.looks;
+        row.longest_seconds = row.longest_seconds.max(seconds(cell.longest_ns));
+        row.sites.push(described.site(cell));
+    }
+    name_all(&mut table, files);
+    let mut rows: Vec<_> = table.into_values().map(|(row, _)| row).collect();
+    for row in &mut rows {
+        merge(&mut row.sites);
+    }
+    rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    rows
+}
+
+/// A site with names.
+struct Described {
+    kind: WaitKind,
+    caller: Frame,
+    stack: Vec<Frame>,
+    /// Whether the allocator whose lock it is, if it is one's, is the C library's.
+    in_c_library: bool,
+}
+
+impl Described {
+    fn new(site: &Site, files: &Files, symbols: &mut Symbols) -> Self {
+        let mut stack = Vec::new();
+        let mut owners = Vec::new();
+        for &place in &site.stack {
+            let frames = symbols.frames(place, files);
+            owners.extend(std::iter::repeat_n(place.file, frames.len()));
+            stack.extend_from_slice(frames);
+        }
+        let judged: Vec<_> = stack
+            .iter()
+            .zip(&owners)
+            .map(|(frame, &owner)| {
+                let file = files.get(owner);
+                Judged { frame, in_allocator: file.is_allocator, in_c_library: file.is_c_library }
+            })
+            .collect();
+        let allocator = judged.iter().find(|judged| judged.is_allocator());
+        Self {
+            kind: wait::kind(&judged),
+            caller: wait::caller(&judged),
+            in_c_library: allocator.is_some_and(|judged| judged.in_c_library),
+            stack,
+        }
+    }
+
+    fn row(&self) -> WaitRow {
+        WaitRow {
+            kind: self.kind,
+            name: String::new(),
+            waits: 0.0,
+            seconds: 0.0,
+            longest_seconds: 0.0,
+            looks: 0,
+            sites: Vec::new(),
+        }
+    }
+
+    fn site(self, cell: &Cell) -> WaitSite {
+        WaitSite { caller: self.caller, seconds: cell.ns / 1e9, stack: self.stack }
+    }
+}
+
+/// Gives every lock its name. Arenas are numbered in the order of their addresses.
+fn name_all(table: &mut BTreeMap<(WaitKind, Lock), (WaitRow, bool)>, files: &Files) {
+    let mut arenas = 1;
+    for ((kind, lock), (row, in_c_library)) in table {
+        row.name = match *lock {
+            Lock::Memory { address, .. } if is_arena(*kind, *in_c_library, address) => {
+                arenas += 1;
+                format!("glibc arena #{arenas}")
+            }
+            Lock::Memory { address, .. } => format!("{address:#x} in memory"),
+            Lock::Data(place) => data_name(*kind, *in_c_library, place, files),
+            Lock::Any => "others".to_owned(),
+        };
+    }
+}
+
+/// Whether this is the lock of an arena that the C library made for threads.
+fn is_arena(kind: WaitKind, in_c_library: bool, address: u64) -> bool {
+    kind == WaitKind::AllocatorLock && in_c_library && address % ARENA_ALIGNMENT < ARENA_HEAD
+}
+
+/// The name of a lock in the data of a file.
+fn data_name(kind: WaitKind, in_c_library: bool, place: Place, files: &Files) -> String {
+    let file = files.get(place.file);
+    let module = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let symbol = file.datum(place.address).map(|(name, offset)| match offset {
+        0 => demangled(name),
+        _ => format!("{}+{offset:#x}", demangled(name)),
+    });
+    if kind == WaitKind::AllocatorLock && in_c_library && file.is_c_library {
+        // Without its symbols: the only lock of malloc there that is waited for.
+        return format!("glibc {}", symbol.as_deref().unwrap_or("main_arena"));
+    }
+    match symbol {
+        Some(symbol) => format!("{module}`{symbol}"),
+        None => format!("{module}+{:#x}", place.address),
+    }
+}
+
+/// Puts sites with the same stack together, and those with most time first.
+fn merge(sites: &mut Vec<WaitSite>) {
+    let mut merged: Vec<WaitSite> = Vec::new();
+    for site in sites.drain(..) {
+        match merged.iter_mut().find(|known| known.stack == site.stack) {
+            Some(known) => known.seconds += site.seconds,
+            None => merged.push(site),
+        }
+    }
+    merged.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    *sites = merged;
+}
