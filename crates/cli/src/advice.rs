@@ -47,6 +47,12 @@ pub(crate) fn not_permitted() -> &'static str {
     "a process can be looked at by its owner and by root: try sudo"
 }
 
+/// What to do when a process may not be traced.
+pub(crate) fn not_traceable() -> &'static str {
+    "a process can be traced by its owner and by root, by one tracer at a time; where \
+     kernel.yama.ptrace_scope is 1, only a command started with -- can be"
+}
+
 /// What to do when `which` does not know an allocator.
 pub(crate) fn not_identified() -> &'static str {
     "the file above serves malloc, but is none of the allocators that this tool knows"

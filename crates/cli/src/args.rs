@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, completions, lib, locks, report, run, top, which, workload,
+    allocators, bench, completions, lib, locks, report, run, syscalls, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -81,6 +81,7 @@ pub(crate) enum Command {
     Report(report::Report),
     Top(top::Top),
     Locks(locks::Locks),
+    Syscalls(syscalls::Syscalls),
     Lib(lib::Lib),
     Workload(workload::Workload),
     Completions(completions::Completions),
@@ -96,6 +97,7 @@ impl Command {
             Self::Report(report) => report.execute(),
             Self::Top(top) => top.execute(ui),
             Self::Locks(locks) => locks.execute(ui),
+            Self::Syscalls(syscalls) => syscalls.execute(ui),
             Self::Lib(lib) => lib.execute(),
             Self::Workload(workload) => workload.execute(),
             Self::Completions(completions) => completions.execute(),

@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure};
-use crate::start;
 use crate::ui::Ui;
+use crate::{advice, start};
 
 /// Which process to observe.
 #[derive(Debug, Args)]
@@ -60,10 +60,30 @@ impl SubjectArgs {
         }
     }
 
+    /// What is to be traced; the tracer starts a command itself.
+    pub(crate) fn to_be_traced(&self) -> Result<(Traced, Interrupt), Failure> {
+        let interrupt = Interrupt::prepare()?;
+        let traced = match (self.prepare()?, self.pid) {
+            (Some(command), _) => Traced::Command(command),
+            (None, pid) => Traced::Process(pid.unwrap_or_default()),
+        };
+        Ok((traced, interrupt))
+    }
+
+    /// The command could not be started, or the process may not be traced.
+    pub(crate) fn untraceable(&self, error: &TargetError) -> Failure {
+        if let (Some(command), TargetError::Refused(error)) = (self.command.first(), error) {
+            return start::not_started(command, error);
+        }
+        let pid = self.pid.unwrap_or_default();
+        let failure = Failure::error(format!("process {pid}"), error);
+        let is_refused = matches!(error, TargetError::Refused(_));
+        if is_refused { failure.hint(advice::not_traceable()) } else { failure }
+    }
+
     /// Starts the command, if there is one, with `adjust` applied to it first.
     pub(crate) fn begin(&self, adjust: impl FnOnce(&mut Command)) -> Result<Subject, Failure> {
-        let interrupt = Interrupt::listen()
-            .map_err(|error| Failure::error("cannot listen for signals", &error))?;
+        let interrupt = Interrupt::prepare()?;
         let child = match (self.prepare()?, self.pid) {
             (Some(mut command), _) => {
                 adjust(&mut command);
@@ -74,6 +94,14 @@ impl SubjectArgs {
         };
         Ok(Subject { child, interrupt })
     }
+}
+
+/// What is to be traced.
+pub(crate) enum Traced {
+    /// A command, which is not yet started.
+    Command(Command),
+    /// A process that runs.
+    Process(u32),
 }
 
 /// The process that is observed.
@@ -129,9 +157,13 @@ fn terminate(child: &Child) {
 }
 
 /// Interrupts: the first ends observing, a second ends us at once.
-struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
+    fn prepare() -> Result<Self, Failure> {
+        Self::listen().map_err(|error| Failure::error("cannot listen for signals", &error))
+    }
+
     fn listen() -> io::Result<Self> {
         let come = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -143,7 +175,7 @@ impl Interrupt {
         Ok(Self(come))
     }
 
-    fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         // Nothing else is read by way of the flag.
         self.0.load(Ordering::Relaxed)
     }

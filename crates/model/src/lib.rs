@@ -16,6 +16,7 @@ mod process;
 mod provenance;
 mod schema;
 mod summary;
+mod syscalls;
 mod top;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
@@ -33,4 +34,5 @@ pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
 pub use provenance::{HugePages, Machine, Provenance};
 pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
+pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
 pub use top::{Shares, TopReport, TopRow};

@@ -1,10 +1,11 @@
 //! Reading live processes: where each thread's time goes, what it waits for, and who made it wait.
 //!
-//! Everything here works from outside: nothing is stopped, and a process that is no longer watched
-//! is as it was before. What a user may not see is named, with the setting that would allow it.
-//! It prints nothing and must not know how results are shown.
+//! Everything here works from outside. Nothing is stopped but by `calls`, which has to; a process
+//! that is no longer watched is as it was before. What a user may not see is named, with the
+//! setting that would allow it. It prints nothing and must not know how results are shown.
 
 mod access;
+pub mod calls;
 mod clock;
 pub mod locks;
 mod micro;
@@ -15,6 +16,7 @@ mod syscalls;
 mod tally;
 mod target;
 pub mod top;
+mod trace;
 mod waiting;
 mod watch;
 

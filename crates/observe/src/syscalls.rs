@@ -20,6 +20,12 @@ pub(crate) fn name(number: u64) -> String {
     known.map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
 }
 
+/// Whether this call may give the thread that makes it another name.
+pub(crate) fn may_rename(number: u64) -> bool {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    matches!(known, Some(Sysno::prctl | Sysno::execve | Sysno::execveat))
+}
+
 /// Whether this call waits for a futex.
 pub(crate) fn is_futex_wait(call: &Call) -> bool {
     match usize::try_from(call.number).ok().and_then(Sysno::new) {

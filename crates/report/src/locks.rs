@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use freehold_model::{Frame, LocksReport, WaitKind, WaitRow};
 
-use crate::numbers::{grouped, percent};
+use crate::numbers::{duration, grouped, percent};
 use crate::table::{Align, Cell, Table, Tone};
 
 /// How much of a report to show.
@@ -160,15 +160,6 @@ fn sleeps(text: &mut String, report: &LocksReport, most: usize) {
     text.push('\n');
 }
 
-/// A time with the unit that suits it.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        _ if seconds >= 1.0 => format!("{seconds:.2} s"),
-        _ if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
-        _ => format!("{:.0} µs", seconds * 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use freehold_model::WaitSite;
@@ -225,12 +216,5 @@ mod tests {
     #[test]
     fn nothing_is_said_to_be_nothing() {
         assert_eq!(shown(Vec::new(), 0).matches("  none\n").count(), 3);
-    }
-
-    #[test]
-    fn durations_have_the_unit_that_suits_them() {
-        assert_eq!(duration(2.5), "2.50 s");
-        assert_eq!(duration(0.0025), "2.5 ms");
-        assert_eq!(duration(0.000_002_5), "2 µs");
     }
 }

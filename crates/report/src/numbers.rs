@@ -54,6 +54,15 @@ pub(crate) fn seconds(value: f64) -> String {
     format!("{value} s")
 }
 
+/// A time with the unit that suits it.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        _ if seconds >= 1.0 => format!("{seconds:.2} s"),
+        _ if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{:.0} µs", seconds * 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +100,12 @@ mod tests {
         assert_eq!(ratio(&interval), "1.50x (1.25 to 2.00)");
         interval.level = 0.0;
         assert_eq!(ratio(&interval), "1.50x");
+    }
+
+    #[test]
+    fn durations_have_the_unit_that_suits_them() {
+        assert_eq!(duration(2.5), "2.50 s");
+        assert_eq!(duration(0.0025), "2.5 ms");
+        assert_eq!(duration(0.000_002_5), "2 µs");
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod locks;
 pub(crate) mod pairs;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod syscalls;
 pub(crate) mod top;
 pub(crate) mod which;
 pub(crate) mod workload;

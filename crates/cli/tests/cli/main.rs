@@ -11,6 +11,7 @@ mod locks;
 mod report;
 mod run;
 mod support;
+mod syscalls;
 mod top;
 mod usage;
 mod which;
