@@ -163,6 +163,8 @@ pub(crate) mod tests {
                 settled: Some(resident(1000)),
             },
             usage: Usage::default(),
+            verified_blocks: None,
+            false_sharing: None,
         }))
     }
 

@@ -89,6 +89,19 @@ pub struct Readings {
     pub rows: Vec<Vec<f64>>,
 }
 
+/// A reading while a run was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// When it was taken, from the beginning of the measurement.
+    pub at_seconds: f64,
+    /// Calls made until then, those before the measurement included.
+    pub calls: u64,
+    /// Requested bytes not yet freed.
+    pub live_bytes: u64,
+    /// Resident memory.
+    pub rss_bytes: u64,
+}
+
 /// Calls of all threads together, those before and after the measurement included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -127,8 +140,11 @@ pub struct HarnessRun {
     pub elapsed_seconds: f64,
     /// Other numbers.
     pub details: Vec<Detail>,
-    /// Numbers over time, where the harness takes any.
+    /// Numbers of its own that the harness took one after the other, if it takes any.
     pub series: Option<Readings>,
+    /// Memory and calls over time, at equal distances.
+    #[serde(default)]
+    pub timeline: Vec<Reading>,
     /// Calls made.
     pub calls: Calls,
     /// Memory.

@@ -23,7 +23,8 @@ pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
 pub use evidence::{Cost, Gap, Source};
 pub use harness::{
-    Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Readings,
+    Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Reading,
+    Readings,
 };
 pub use locks::{Frame, LocksReport, SleepRow, WaitKind, WaitRow, WaitSite};
 pub use measure::{Finding, Kind, MEASURES, Measure, Measured, Series, Unit};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::harness::FalseSharing;
 use crate::schema::Document;
 
 /// How the size of a block is chosen.
@@ -211,6 +212,12 @@ pub struct PairsRun {
     pub memory: Memory,
     /// Processor time and faults.
     pub usage: Usage,
+    /// Blocks of which the contents were checked, if that was asked for: none was found wrong.
+    #[serde(default)]
+    pub verified_blocks: Option<u64>,
+    /// Blocks on shared cache lines, if they were to be counted.
+    #[serde(default)]
+    pub false_sharing: Option<FalseSharing>,
 }
 
 impl Document for PairsRun {

@@ -10,6 +10,7 @@
 //! Every thread works on a *slot*, which holds its blocks. A thread may end early and leave its
 //! slot to another: to one that it starts itself, or to one that the leader starts.
 
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,11 +19,12 @@ use crate::clock::nanoseconds;
 use crate::error::Error;
 use crate::gate::{Gate, Signal};
 use crate::mapping::Mapping;
-use crate::outcome::{Calls, Detail, Live, Memory, Outcome, Series};
-use crate::resident::{self, Resident};
+use crate::outcome::{Calls, Detail, Live, Memory, Outcome};
+use crate::resident::{self, Quick, Resident};
 use crate::session::Session;
 use crate::tally::Tally;
 use crate::threads::{Scope, scope};
+use crate::timeline::{Reading, Timeline};
 use crate::usage::{self, Usage};
 use crate::worker::{Halt, Worker};
 
@@ -70,20 +72,8 @@ impl<S> Slots<S> {
         session: &Session,
         mut make: impl FnMut(u32) -> Result<S, Error>,
     ) -> Result<Self, Error> {
-        let mut error = None;
-        let mut slots = Vec::with_capacity(session.threads as usize);
-        for number in 0..session.threads {
-            match make(number) {
-                Ok(slot) => slots.push(slot),
-                Err(reason) => error = Some(reason),
-            }
-        }
-        if let Some(error) = error {
-            return Err(error);
-        }
-        let mut slots = slots.into_iter();
-        let next = |_| Place(Mutex::new((slots.next().expect("one for each"), 0)));
-        session.fill(session.threads as usize, next).map(Self)
+        let place = |number| Ok(Place(Mutex::new((make(number as u32)?, 0))));
+        session.fill_with(session.threads as usize, place).map(Self)
     }
 
     /// The slots, for a look from the leader before or after the threads.
@@ -117,16 +107,43 @@ struct Crew<'a, W: Work> {
     started: AtomicU64,
 }
 
+/// Looks at what is live and what is resident, while others work.
+struct Watch<'a> {
+    session: &'a Session,
+    began: Instant,
+    resident: Quick,
+    timeline: Timeline,
+}
+
+impl<'a> Watch<'a> {
+    fn new(session: &'a Session, began: Instant) -> io::Result<Self> {
+        let timeline = Timeline::new(LOOK_EVERY)?;
+        Ok(Self { session, began, resident: Quick::open(), timeline })
+    }
+
+    fn look(&mut self) {
+        self.session.look();
+        let at = self.began.elapsed();
+        if self.timeline.is_due(at) {
+            let live_bytes = self.session.live_bytes();
+            let rss_bytes = self.resident.rss_bytes();
+            let Calls { allocations, reallocations, frees } = Tally::calls(&self.session.tallies);
+            let calls = allocations + reallocations + frees;
+            self.timeline.push(Reading { at, calls, live_bytes, rss_bytes });
+        }
+    }
+}
+
 /// What was measured, whatever the harness.
 pub(crate) struct Measured {
-    pub(crate) elapsed: Duration,
-    pub(crate) memory: Memory,
-    pub(crate) end_live_bytes: u64,
+    elapsed: Duration,
+    memory: Memory,
     usage: Usage,
+    live: Live,
+    timeline: Vec<Reading>,
     /// Operations of all threads when the measurement ended.
-    pub(crate) operations: u64,
-    /// Threads that worked, those that left their slot to others included.
-    pub(crate) threads_started: u64,
+    operations: u64,
+    started: u64,
 }
 
 /// Runs `work` on `slots`, for at most `limit` where there is one.
@@ -177,15 +194,16 @@ impl<W: Work> Crew<'_, W> {
         let began = *self.began.get_or_init(Instant::now);
         self.start.open(Signal::Go);
 
-        let lost = self.watch(scope, limit.map(|limit| began + limit));
+        let mut watch = Watch::new(self.session, began).map_err(Error::Map)?;
+        let lost = self.watch(scope, &mut watch, limit.map(|limit| began + limit));
         let left = threads - lost;
         self.done.wait_for(left);
         let usage = usage::now().since(usage);
-        self.session.look();
+        watch.look();
         let (end, end_virtual_bytes) = (resident::now(), resident::virtual_bytes());
-        let end_live_bytes = self.session.live_bytes();
+        let end_bytes = self.session.live_bytes();
         let operations = self.session.operations();
-        let threads_started = self.started.load(Ordering::Relaxed);
+        let started = self.started.load(Ordering::Relaxed);
         self.done.open(Signal::Go);
 
         self.freed.wait_for(left);
@@ -193,35 +211,31 @@ impl<W: Work> Crew<'_, W> {
         self.freed.open(Signal::Go);
         let last = self.session.tallies.iter().map(Tally::finished_ns).max().unwrap_or(0);
         let elapsed = Duration::from_nanos(last);
-        Ok(Measured { elapsed, memory, end_live_bytes, usage, operations, threads_started })
+        let live = Live { peak_bytes: self.session.peak_live_bytes(), end_bytes };
+        let timeline = watch.timeline.readings().to_vec();
+        Ok(Measured { elapsed, memory, usage, live, timeline, operations, started })
     }
 
     /// Waits until all slots are done, and replaces threads meanwhile. Returns the number of slots
     /// whose thread could not be replaced.
-    fn watch(&self, scope: &Scope<'_>, deadline: Option<Instant>) -> u32 {
+    fn watch(&self, scope: &Scope<'_>, watch: &mut Watch<'_>, deadline: Option<Instant>) -> u32 {
         let threads = self.session.threads;
         let mut lost = 0;
         let mut roll = self.lock();
         while roll.done + lost < threads {
-            let wait = match deadline {
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        self.session.stop();
-                        LOOK_EVERY
-                    } else {
-                        left.min(LOOK_EVERY)
-                    }
-                }
-                None => LOOK_EVERY,
-            };
+            let left =
+                deadline.map_or(LOOK_EVERY, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                self.session.stop();
+            }
+            let wait = if left.is_zero() { LOOK_EVERY } else { left.min(LOOK_EVERY) };
             if roll.wanted == 0 {
                 let waited = self.changed.wait_timeout(roll, wait);
                 roll = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             let wanted = std::mem::take(&mut roll.wanted);
             drop(roll);
-            self.session.look();
+            watch.look();
             if wanted > 0 {
                 lost += self.replace(scope);
             }
@@ -322,23 +336,53 @@ impl Measured {
         self.operations as f64 / self.elapsed.as_secs_f64()
     }
 
+    /// How much more memory was resident at the peak than before, for each byte that was live at
+    /// its own peak.
+    pub(crate) fn blow_up(&self) -> f64 {
+        let Memory { peaks, before, .. } = &self.memory;
+        let grown = peaks.rss_bytes.saturating_sub(before.rss_bytes);
+        grown as f64 / self.live.peak_bytes as f64
+    }
+
+    /// The same for what was resident in the end.
+    pub(crate) fn final_blow_up(&self) -> Detail {
+        let Memory { end, before, .. } = &self.memory;
+        let grown = end.rss_bytes.saturating_sub(before.rss_bytes);
+        let value = grown as f64 / self.live.peak_bytes as f64;
+        Detail { name: "memory blow-up in the end", unit: "resident/requested", value }
+    }
+
+    /// The number of threads that worked, those that left their slot to others included.
+    pub(crate) fn threads_started(&self) -> Detail {
+        Detail { name: "threads started", unit: "threads", value: self.started as f64 }
+    }
+
+    /// The outcome of a harness that is about the time it takes.
+    pub(crate) fn timed(self, session: &Session, details: Vec<Detail>) -> Outcome {
+        let seconds = self.elapsed.as_secs_f64();
+        self.outcome(session, seconds, details)
+    }
+
+    /// The outcome of a harness that is about operations per second.
+    pub(crate) fn rated(self, session: &Session, details: Vec<Detail>) -> Outcome {
+        let rate = self.rate();
+        self.outcome(session, rate, details)
+    }
+
     /// The outcome of a run with this value of the harness's metric.
     pub(crate) fn outcome(self, session: &Session, value: f64, details: Vec<Detail>) -> Outcome {
         Outcome {
             value,
             elapsed: self.elapsed,
             details,
-            series: None::<Series>,
-            calls: calls(session),
-            live: Live { peak_bytes: session.peak_live_bytes(), end_bytes: self.end_live_bytes },
+            series: None,
+            timeline: self.timeline,
+            calls: Tally::calls(&session.tallies),
+            live: self.live,
             memory: self.memory,
             usage: self.usage,
-            verified_blocks: session.verified_blocks(),
-            false_sharing: session.lines.as_ref().map(crate::sharing::Lines::count),
+            verified_blocks: session.checks.verified_blocks(),
+            false_sharing: session.checks.false_sharing(),
         }
     }
-}
-
-fn calls(session: &Session) -> Calls {
-    Tally::calls(&session.tallies)
 }

@@ -102,15 +102,12 @@ pub struct Harness {
     pub(crate) run: fn(&Settings) -> Result<Outcome, Error>,
 }
 
+/// The most bytes in a block of a harness.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// Parameters of every harness.
 const COMMON: [Parameter; 4] = [
-    Parameter {
-        name: "seed",
-        unit: "",
-        kind: Kind::Count { least: 0, most: u64::MAX },
-        default: "1",
-        help: "Seed of all random numbers",
-    },
+    Parameter::count("seed", "", (0, u64::MAX), "1", "Seed of all random numbers"),
     Parameter {
         name: "settle",
         unit: "seconds",
@@ -118,21 +115,23 @@ const COMMON: [Parameter; 4] = [
         default: "0",
         help: "After everything is freed, stay idle for this long before memory is read again",
     },
-    Parameter {
-        name: "verify",
-        unit: "",
-        kind: Kind::Flag,
-        default: "false",
-        help: "Fill every block, and check what is in it before it is freed; times mean nothing",
-    },
-    Parameter {
-        name: "false-sharing",
-        unit: "",
-        kind: Kind::Flag,
-        default: "false",
-        help: "Count blocks that share a cache line with another thread's; times mean nothing",
-    },
+    Parameter::flag(
+        "verify",
+        "Fill every block, and check what is in it before it is freed; times mean nothing",
+    ),
+    Parameter::flag(
+        "false-sharing",
+        "Count blocks that share a cache line with another thread's; times mean nothing",
+    ),
 ];
+
+/// How long a run took, which is what most harnesses are about.
+pub(crate) const ELAPSED: Metric =
+    Metric { name: "elapsed time", unit: "seconds", better: Better::Lower };
+
+/// How much was done in a second.
+pub(crate) const THROUGHPUT: Metric =
+    Metric { name: "throughput", unit: "operations/s", better: Better::Higher };
 
 impl Harness {
     /// All parameters: the threads, its own, and those of every harness.
@@ -182,6 +181,48 @@ impl fmt::Display for Unfit {
 impl std::error::Error for Unfit {}
 
 impl Parameter {
+    /// A whole number from `least` to `most`.
+    pub(crate) const fn count(
+        name: &'static str,
+        unit: &'static str,
+        (least, most): (u64, u64),
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { name, unit, kind: Kind::Count { least, most }, default, help }
+    }
+
+    /// A size of blocks in bytes, from `least`.
+    pub(crate) const fn size(
+        name: &'static str,
+        least: u64,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self::count(name, "bytes", (least, MOST_BYTES), default, help)
+    }
+
+    /// A time that is not zero.
+    pub(crate) const fn seconds(default: &'static str, help: &'static str) -> Self {
+        let kind = Kind::Number { least: 0.001, most: 86_400.0 };
+        Self { name: "seconds", unit: "seconds", kind, default, help }
+    }
+
+    /// Something that is asked for or not.
+    pub(crate) const fn flag(name: &'static str, help: &'static str) -> Self {
+        Self { name, unit: "", kind: Kind::Flag, default: "false", help }
+    }
+
+    /// One of several words.
+    pub(crate) const fn choice(
+        name: &'static str,
+        words: &'static [&'static str],
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { name, unit: "", kind: Kind::Choice(words), default, help }
+    }
+
     /// Reads a value.
     pub fn parse(&self, text: &str) -> Result<Value, Unfit> {
         let value = match self.kind {
@@ -224,6 +265,34 @@ mod tests {
                 let unit = harness.parameter(size).map(|parameter| parameter.unit);
                 assert_eq!(unit, Some("bytes"), "the size of {}", harness.name);
             }
+        }
+    }
+
+    /// How a parameter stands in the documentation.
+    fn documented(parameter: &Parameter) -> String {
+        match parameter.kind {
+            Kind::Flag => format!("--{}", parameter.name),
+            Kind::Path => format!("--{} FILE", parameter.name),
+            _ => format!("--{} {}", parameter.name, parameter.default),
+        }
+    }
+
+    #[test]
+    fn the_documentation_shows_every_harness_with_its_defaults() {
+        let page = include_str!("../../../docs/harnesses.md");
+        for harness in harnesses::all() {
+            let name = format!("| `{}`", harness.name);
+            let row = page.lines().find(|line| line.starts_with(&name));
+            let row = row.unwrap_or_else(|| panic!("no row of {}", harness.name));
+            let own = harness.parameters().take(1 + harness.own.len());
+            let cell = row.split('`').find(|part| part.starts_with("--")).unwrap_or_default();
+            let mut shown: HashSet<_> = cell.split("--").map(str::trim_end).collect();
+            shown.remove("");
+            for parameter in own {
+                let wanted = documented(&parameter);
+                assert!(shown.remove(&wanted[2..]), "{}: {wanted}", harness.name);
+            }
+            assert!(shown.is_empty(), "{} has no {shown:?}", harness.name);
         }
     }
 

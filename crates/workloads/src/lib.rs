@@ -9,6 +9,9 @@
 //! compared or shown.
 
 mod blocks;
+mod cell;
+mod chain;
+mod checks;
 mod clock;
 mod crew;
 mod error;
@@ -17,6 +20,7 @@ mod handoff;
 pub mod harness;
 pub mod harnesses;
 pub mod identity;
+mod mailbox;
 mod mapping;
 pub mod outcome;
 pub mod pairs;
@@ -27,9 +31,11 @@ mod rng;
 mod session;
 pub mod settings;
 mod sharing;
+mod sizes;
 mod spin;
 mod tally;
 mod threads;
+pub mod timeline;
 pub mod usage;
 mod worker;
 

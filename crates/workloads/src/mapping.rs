@@ -20,6 +20,8 @@ unsafe impl Zeroed for AtomicU64 {}
 unsafe impl<T> Zeroed for AtomicPtr<T> {}
 // SAFETY: zero is a valid integer.
 unsafe impl Zeroed for u32 {}
+// SAFETY: zero is a valid number.
+unsafe impl Zeroed for f64 {}
 
 /// An array in anonymous pages of its own.
 pub(crate) struct Mapping<T> {
@@ -35,7 +37,12 @@ unsafe impl<T: Sync> Sync for Mapping<T> {}
 impl<T: Zeroed> Mapping<T> {
     /// Maps room for `len` values, all zero.
     pub(crate) fn zeroed(len: usize) -> io::Result<Self> {
-        Self::map(len).map(|start| Self { start, len })
+        Self::map(len, 0).map(|start| Self { start, len })
+    }
+
+    /// The same with its pages in place, so that the first use of one is no page fault.
+    pub(crate) fn resident(len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_POPULATE).map(|start| Self { start, len })
     }
 }
 
@@ -43,7 +50,7 @@ impl<T> Mapping<T> {
     /// Maps room for `len` values, and makes each from its number.
     pub(crate) fn filled(len: usize, mut make: impl FnMut(usize) -> T) -> io::Result<Self> {
         // Grows with every value, so that a panic drops those that there are; their pages stay.
-        let start = Self::map(len)?;
+        let start = Self::map(len, 0)?;
         let mut mapping = Self { start, len: 0 };
         for number in 0..len {
             // SAFETY: there is room for `len` values, and the place is not yet in use.
@@ -58,7 +65,7 @@ impl<T> Mapping<T> {
         self.len * size_of::<T>()
     }
 
-    fn map(len: usize) -> io::Result<NonNull<T>> {
+    fn map(len: usize, flags: i32) -> io::Result<NonNull<T>> {
         const { assert!(align_of::<T>() <= 4096, "mappings begin with a page") };
         let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
@@ -68,7 +75,7 @@ impl<T> Mapping<T> {
                 ptr::null_mut(),
                 bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
                 -1,
                 0,
             )

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::resident::{Peaks, Resident};
 use crate::sharing::FalseSharing;
+use crate::timeline::Reading;
 use crate::usage::Usage;
 
 /// A number that a harness reports besides its metric.
@@ -83,8 +84,10 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Other numbers.
     pub details: Vec<Detail>,
-    /// Numbers over time.
+    /// Numbers of its own that the harness takes one after the other.
     pub series: Option<Series>,
+    /// Readings while it was measured.
+    pub timeline: Vec<Reading>,
     /// Calls made.
     pub calls: Calls,
     /// Requested bytes.

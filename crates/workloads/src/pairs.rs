@@ -24,6 +24,7 @@ use crate::handoff::Handoff;
 use crate::outcome::{Live, Memory};
 use crate::progress::Count;
 use crate::resident;
+use crate::sharing::FalseSharing;
 use crate::usage::Usage;
 
 /// How the size of a block is chosen.
@@ -78,6 +79,10 @@ pub struct Config {
     pub length: Length,
     /// Idle time between the two readings of retained memory; zero for one reading only.
     pub settle: Duration,
+    /// Whether blocks are filled, and their contents checked before they are freed.
+    pub verify: bool,
+    /// Whether blocks that share a cache line with another thread's are counted.
+    pub false_sharing: bool,
 }
 
 /// A reading in the middle of a run.
@@ -112,6 +117,10 @@ pub struct Outcome {
     pub memory: Memory,
     /// Processor time and faults during the measurement.
     pub usage: Usage,
+    /// How many blocks were checked, if that was asked for.
+    pub verified_blocks: Option<u64>,
+    /// How many blocks shared a cache line, if that was asked for.
+    pub false_sharing: Option<FalseSharing>,
 }
 
 /// Runs the harness in this process.
@@ -139,14 +148,14 @@ pub fn run(config: &Config) -> Result<Outcome, Error> {
         let peaks = resident::peaks();
         field.end.open(Signal::Go);
 
-        match field.exhausted.load(Ordering::Relaxed) {
-            0 => {
+        match field.failure() {
+            None => {
                 let harness_bytes = field.mapped_bytes();
                 let memory =
                     Memory { before, end, end_virtual_bytes, freed, settled, peaks, harness_bytes };
                 Ok(outcome(&field, measured, memory, end_live_bytes))
             }
-            size => Err(Error::Exhausted { size }),
+            Some(error) => Err(error),
         }
     })
 }
@@ -167,12 +176,15 @@ fn outcome(field: &Field<'_>, measured: Measured, memory: Memory, end_live_bytes
         live: Live { peak_bytes: peak_live_bytes.max(end_live_bytes), end_bytes: end_live_bytes },
         memory,
         usage: end.usage.since(begin.usage),
+        verified_blocks: field.checks.verified_blocks(),
+        false_sharing: field.checks.false_sharing(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Subject;
 
     fn config() -> Config {
         Config {
@@ -187,7 +199,46 @@ mod tests {
             seed: 1,
             length: Length::Loops(40),
             settle: Duration::ZERO,
+            verify: false,
+            false_sharing: false,
         }
+    }
+
+    #[test]
+    fn contents_are_checked_and_shared_lines_counted_on_request() {
+        let outcome = run(&Config { verify: true, ..config() }).expect("all is as it was");
+        // All that were freed, those after the measurement included.
+        assert!(outcome.verified_blocks >= Some(40 * 300), "{outcome:?}");
+        assert_eq!(outcome.false_sharing, None);
+        let outcome = run(&Config { false_sharing: true, ..config() }).expect("runs");
+        let counted = outcome.false_sharing.expect("asked for");
+        assert!(counted.blocks >= 40 * 300, "{counted:?}");
+        assert_eq!(outcome.verified_blocks, None);
+        let plain = run(&config()).expect("runs");
+        assert_eq!((plain.verified_blocks, plain.false_sharing), (None, None));
+    }
+
+    #[test]
+    fn a_block_that_was_written_to_by_another_ends_the_run_with_the_reason() {
+        let config = Config { verify: true, ..config() };
+        let field = Field::new(&config).expect("maps");
+        thread::scope(|scope| {
+            field.start_threads(scope).expect("starts");
+            // A block like those of the field, but written to behind its back.
+            let mut bytes = [0_u8; 100];
+            let subject = Subject { block: bytes.as_mut_ptr(), size: 100, tag: 1 };
+            // SAFETY: the array is live, of this size, and nobody else's.
+            unsafe { field.checks.enter(subject, 1, 0) }.expect("aligned");
+            // SAFETY: within the array.
+            unsafe { subject.block.add(60).write(!0) };
+            // SAFETY: entered above.
+            let found = unsafe { field.checks.strike(subject) };
+            assert!(!field.is_sound(found));
+            field.start.open(Signal::Go);
+            field.end.wait_for(field.threads());
+            field.end.open(Signal::Go);
+        });
+        assert!(matches!(field.failure(), Some(Error::Corrupt(_))));
     }
 
     #[test]

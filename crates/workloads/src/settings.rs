@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::harness::{Harness, Unfit};
 
 /// The value of a parameter.
@@ -105,6 +106,15 @@ impl Settings {
         self.count(name) as usize
     }
 
+    /// The least and the largest size, which have to be in that order.
+    pub(crate) fn range(&self) -> Result<(usize, usize), Error> {
+        let (min, max) = (self.size("min"), self.size("max"));
+        if max < min {
+            return Err(Error::Unsuitable(format!("max, {max}, is less than min, {min}")));
+        }
+        Ok((min, max))
+    }
+
     pub(crate) fn duration(&self, name: &str) -> Duration {
         match self.value(name) {
             Value::Number(seconds) => Duration::from_secs_f64(*seconds),
@@ -114,6 +124,13 @@ impl Settings {
 
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.value(name), Value::Flag(true))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        match self.value(name) {
+            Value::Text(text) => text,
+            other => panic!("\"{name}\" is no text but {other:?}"),
+        }
     }
 
     pub(crate) fn threads(&self) -> u32 {

@@ -72,6 +72,12 @@ pub(crate) struct Pairs {
     /// After everything is freed, stay idle for this long before memory is read again
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = parse_seconds)]
     settle: f64,
+    /// Fill every block, and check what is in it before it is freed; times mean nothing
+    #[arg(long)]
+    verify: bool,
+    /// Count blocks that share a cache line with another thread's; times mean nothing
+    #[arg(long)]
+    false_sharing: bool,
 }
 
 /// The option of every harness that makes it end when the process that started it ends.
@@ -127,7 +133,8 @@ impl Workload {
 impl Pairs {
     fn execute(&self) -> Result<Exit, Failure> {
         let params = self.params();
-        let outcome = pairs::run(&config(&params))
+        let checks = (self.verify, self.false_sharing);
+        let outcome = pairs::run(&config(&params, checks))
             .map_err(|error| Failure::error("workload pairs", &error))?;
         ui::print_json(&result(params, &outcome)?)?;
         Ok(Exit::Success)
@@ -138,7 +145,7 @@ impl Pairs {
     }
 }
 
-fn config(params: &PairsParams) -> pairs::Config {
+fn config(params: &PairsParams, (verify, false_sharing): (bool, bool)) -> pairs::Config {
     pairs::Config {
         pairs: params.pairs,
         min: params.min_bytes,
@@ -165,6 +172,8 @@ fn config(params: &PairsParams) -> pairs::Config {
             Length::Loops { total } => pairs::Length::Loops(total),
         },
         settle: Duration::from_secs_f64(params.settle_seconds),
+        verify,
+        false_sharing,
     }
 }
 
@@ -184,6 +193,8 @@ fn result(params: PairsParams, outcome: &pairs::Outcome) -> Result<PairsRun, Fai
         },
         memory: record::memory(&outcome.memory, outcome.live),
         usage: record::used(outcome.usage),
+        verified_blocks: outcome.verified_blocks,
+        false_sharing: outcome.false_sharing.map(record::false_sharing),
     })
 }
 

@@ -6,9 +6,9 @@
 
 use crate::crew::{self, Next, Slots, Work};
 use crate::error::Error;
-use crate::harness::{Better, Harness, Kind, Metric, Parameter, Threads};
+use crate::harness::{Harness, Parameter, THROUGHPUT, Threads};
 use crate::mapping::Mapping;
-use crate::outcome::{Detail, Outcome};
+use crate::outcome::Outcome;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::worker::{Halt, Held, Worker};
@@ -17,45 +17,26 @@ pub(super) static HARNESS: Harness = Harness {
     name: "larson",
     summary: "Threads replace random blocks, which their successors free",
     source: "Larson and Krishnan, Memory allocation for long-running server applications, 1998",
-    metric: Metric { name: "throughput", unit: "operations/s", better: Better::Higher },
+    metric: THROUGHPUT,
     threads: Threads { default: "1", least: 1, help: "Threads at a time" },
     size: Some("max"),
     own: &[
-        Parameter {
-            name: "seconds",
-            unit: "seconds",
-            kind: Kind::Number { least: 0.001, most: 86_400.0 },
-            default: "10",
-            help: "How long blocks are replaced",
-        },
-        Parameter {
-            name: "min",
-            unit: "bytes",
-            kind: Kind::Count { least: 2, most: 1 << 30 },
-            default: "7",
-            help: "The least size of a block",
-        },
-        Parameter {
-            name: "max",
-            unit: "bytes",
-            kind: Kind::Count { least: 2, most: 1 << 30 },
-            default: "8",
-            help: "All sizes are below this, or equal to the least size if that is the same",
-        },
-        Parameter {
-            name: "blocks",
-            unit: "blocks",
-            kind: Kind::Count { least: 1, most: 10_000_000 },
-            default: "1000",
-            help: "Blocks of each thread",
-        },
-        Parameter {
-            name: "rounds",
-            unit: "",
-            kind: Kind::Count { least: 1, most: 1_000_000_000 },
-            default: "10000",
-            help: "A thread replaces as many blocks as it has, this often, before it is succeeded",
-        },
+        Parameter::seconds("10", "How long blocks are replaced"),
+        Parameter::size("min", 2, "7", "The least size of a block"),
+        Parameter::size(
+            "max",
+            2,
+            "8",
+            "All sizes are below this, or equal to the least size if that is the same",
+        ),
+        Parameter::count("blocks", "blocks", (1, 10_000_000), "1000", "Blocks of each thread"),
+        Parameter::count(
+            "rounds",
+            "",
+            (1, 1_000_000_000),
+            "10000",
+            "A thread replaces as many blocks as it has, this often, before it is succeeded",
+        ),
     ],
     run,
 };
@@ -73,10 +54,7 @@ struct Larson {
 }
 
 fn run(settings: &Settings) -> Result<Outcome, Error> {
-    let (min, max) = (settings.size("min"), settings.size("max"));
-    if max < min {
-        return Err(Error::Unsuitable(format!("max, {max}, is less than min, {min}")));
-    }
+    let (min, max) = settings.range()?;
     let session = Session::new(settings)?;
     let blocks = settings.size("blocks");
     let mut slots = Slots::new(&session, |_| session.map::<Held>(blocks))?;
@@ -85,14 +63,10 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
         span: (max - min) as u32,
         replacements: settings.count("rounds") * blocks as u64,
     };
-    if work.warm_up(&session, &mut slots).is_err() {
-        return Err(session.take_failure().expect("a reason is kept"));
-    }
+    work.warm_up(&session, &mut slots).map_err(|_: Halt| session.failure())?;
     let measured = crew::run(&session, &work, &slots, Some(settings.duration("seconds")))?;
-    let rate = measured.rate();
-    let threads = measured.threads_started;
-    let detail = Detail { name: "threads started", unit: "threads", value: threads as f64 };
-    Ok(measured.outcome(&session, rate, vec![detail]))
+    let started = measured.threads_started();
+    Ok(measured.rated(&session, vec![started]))
 }
 
 impl Larson {
@@ -184,7 +158,8 @@ mod tests {
 
     #[test]
     fn threads_are_succeeded_by_others_that_free_their_blocks() {
-        let outcome = run(&HARNESS, &[&SHORT[..], &[("threads", "2")]].concat());
+        let more = [("threads", "2"), ("seconds", "0.3"), ("rounds", "1")];
+        let outcome = run(&HARNESS, &[&SHORT[..], &more].concat());
         let started = outcome.details[0];
         assert_eq!(started.name, "threads started");
         assert!(started.value > 2.0, "{started:?}");

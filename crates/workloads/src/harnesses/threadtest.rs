@@ -3,7 +3,7 @@
 
 use crate::crew::{self, Next, Slots, Work};
 use crate::error::Error;
-use crate::harness::{Better, Harness, Kind, Metric, Parameter, Threads};
+use crate::harness::{ELAPSED, Harness, Parameter, Threads};
 use crate::mapping::Mapping;
 use crate::outcome::Outcome;
 use crate::session::Session;
@@ -15,38 +15,32 @@ pub(super) static HARNESS: Harness = Harness {
     name: "threadtest",
     summary: "Threads allocate and free objects of one size, each its share, sharing nothing",
     source: "Berger, McKinley, Blumofe and Wilson, Hoard, 2000",
-    metric: Metric { name: "elapsed time", unit: "seconds", better: Better::Lower },
+    metric: ELAPSED,
     threads: Threads { default: "1", least: 1, help: "Threads, among which objects are divided" },
     size: Some("size"),
     own: &[
-        Parameter {
-            name: "iterations",
-            unit: "",
-            kind: Kind::Count { least: 1, most: 1_000_000_000 },
-            default: "50",
-            help: "How often all objects are allocated and freed",
-        },
-        Parameter {
-            name: "objects",
-            unit: "objects",
-            kind: Kind::Count { least: 1, most: 100_000_000 },
-            default: "30000",
-            help: "Objects of all threads together",
-        },
-        Parameter {
-            name: "size",
-            unit: "bytes",
-            kind: Kind::Count { least: 8, most: 1 << 30 },
-            default: "8",
-            help: "The size of an object",
-        },
-        Parameter {
-            name: "work",
-            unit: "steps",
-            kind: Kind::Count { least: 0, most: 1_000_000_000 },
-            default: "0",
-            help: "Steps of computation after each allocation and before each free",
-        },
+        Parameter::count(
+            "iterations",
+            "",
+            (1, 1_000_000_000),
+            "50",
+            "How often all objects are allocated and freed",
+        ),
+        Parameter::count(
+            "objects",
+            "objects",
+            (1, 100_000_000),
+            "30000",
+            "Objects of all threads together",
+        ),
+        Parameter::size("size", 8, "8", "The size of an object"),
+        Parameter::count(
+            "work",
+            "steps",
+            (0, 1_000_000_000),
+            "0",
+            "Steps of computation after each allocation and before each free",
+        ),
     ],
     run,
 };
@@ -68,8 +62,7 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
         work: settings.count("work"),
     };
     let measured = crew::run(&session, &work, &slots, None)?;
-    let seconds = measured.elapsed.as_secs_f64();
-    Ok(measured.outcome(&session, seconds, Vec::new()))
+    Ok(measured.timed(&session, Vec::new()))
 }
 
 impl Work for Threadtest {

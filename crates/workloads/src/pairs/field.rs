@@ -3,15 +3,20 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use super::{Config, Sizes};
 use crate::blocks;
+use crate::checks::{Checks, Subject};
 use crate::clock::nanoseconds;
+use crate::error::Error;
 use crate::gate::{Gate, Signal};
 use crate::handoff::{Baton, CLOSED, EMPTY, FULL};
 use crate::mapping::{Mapping, Zeroed};
+use crate::pattern::{self, Fault};
 use crate::progress::{Count, Progress};
 use crate::rng::Rng;
 
@@ -39,30 +44,37 @@ pub(super) struct Field<'a> {
     pub(super) config: &'a Config,
     slots: Mapping<Slot>,
     blocks: Mapping<AtomicPtr<c_void>>,
+    /// The size of each block, where blocks are checked.
+    sizes: Option<Mapping<AtomicU32>>,
+    pub(super) checks: Checks,
     pub(super) allocating: Mapping<Progress>,
     pub(super) freeing: Mapping<Progress>,
     pub(super) start: Gate,
     pub(super) end: Gate,
     /// Relaxed: it carries no data, and being seen a little later only makes a run a little longer.
     pub(super) stop: AtomicBool,
-    /// The size that `malloc` returned null for; zero as long as it never did.
-    pub(super) exhausted: AtomicU64,
+    /// The first reason for which the run failed.
+    failure: Mutex<Option<Error>>,
 }
 
 impl<'a> Field<'a> {
     pub(super) fn new(config: &'a Config) -> io::Result<Self> {
         let pairs = config.pairs as usize;
         let slots = pairs * config.depth as usize;
+        let checks = Checks::new(config.verify, config.false_sharing)?;
+        let sizes = checks.are_wanted().then(|| Mapping::zeroed(slots * Self::stride(config)));
         Ok(Self {
             config,
             slots: Mapping::zeroed(slots)?,
             blocks: Mapping::zeroed(slots * Self::stride(config))?,
+            sizes: sizes.transpose()?,
+            checks,
             allocating: Mapping::zeroed(pairs)?,
             freeing: Mapping::zeroed(pairs)?,
             start: Gate::default(),
             end: Gate::default(),
             stop: AtomicBool::new(false),
-            exhausted: AtomicU64::new(0),
+            failure: Mutex::new(None),
         })
     }
 
@@ -76,8 +88,55 @@ impl<'a> Field<'a> {
 
     /// What the harness mapped for itself.
     pub(super) fn mapped_bytes(&self) -> u64 {
-        let arrays = self.slots.bytes() + self.blocks.bytes();
+        let sizes = self.sizes.as_ref().map_or(0, Mapping::bytes);
+        let arrays = self.slots.bytes() + self.blocks.bytes() + sizes;
         (arrays + self.allocating.bytes() + self.freeing.bytes()) as u64
+    }
+
+    /// Stops everybody, and keeps the first reason.
+    #[cold]
+    fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The reason for which the run failed, if it did.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether nothing was found to be wrong; else the run is over.
+    pub(super) fn is_sound(&self, found: Result<(), Fault>) -> bool {
+        found.map_err(|fault| self.fail(Error::Corrupt(fault))).is_ok()
+    }
+
+    /// Takes up a new block, in a place of the array of blocks, for being checked.
+    #[cold]
+    fn enter(&self, place: &AtomicPtr<c_void>, size: usize, pair: u32) -> bool {
+        let Some(sizes) = &self.sizes else { return true };
+        let number = self.number_of(place);
+        sizes[number].store(size as u32, Ordering::Relaxed);
+        let alignment = pattern::owed_alignment(size);
+        // SAFETY: the block in this place was allocated with this size just now.
+        self.is_sound(unsafe { self.checks.enter(self.subject(number), alignment, pair) })
+    }
+
+    /// Looks at a block that is about to be freed.
+    #[cold]
+    fn strike(&self, place: &AtomicPtr<c_void>) -> bool {
+        // SAFETY: the block in this place was entered by the partner, and not freed since.
+        self.is_sound(unsafe { self.checks.strike(self.subject(self.number_of(place))) })
+    }
+
+    fn subject(&self, number: usize) -> Subject {
+        let size = self.sizes.as_ref().map_or(0, |sizes| sizes[number].load(Ordering::Relaxed));
+        let block = self.blocks[number].load(Ordering::Relaxed).cast();
+        Subject { block, size: size as usize, tag: number as u32 }
+    }
+
+    fn number_of(&self, place: &AtomicPtr<c_void>) -> usize {
+        let distance = ptr::from_ref(place) as usize - self.blocks.as_ptr() as usize;
+        distance / size_of::<AtomicPtr<c_void>>()
     }
 
     /// The slots of a pair, without end, each with its array of blocks.
@@ -134,7 +193,7 @@ impl<'a> Field<'a> {
                 return;
             }
             let before = done;
-            self.fill(blocks, &mut rng, &mut done, progress);
+            self.fill(pair, blocks, &mut rng, &mut done);
             slot.count.store((done.calls - before.calls) as u32, Ordering::Relaxed);
             slot.bytes.store(done.bytes - before.bytes, Ordering::Relaxed);
             slot.baton.set(FULL, handoff);
@@ -142,13 +201,8 @@ impl<'a> Field<'a> {
     }
 
     /// Allocates a batch, or the part of one that was done when the run was stopped.
-    fn fill(
-        &self,
-        blocks: &[AtomicPtr<c_void>],
-        rng: &mut Rng,
-        done: &mut Count,
-        progress: &Progress,
-    ) {
+    fn fill(&self, pair: u32, blocks: &[AtomicPtr<c_void>], rng: &mut Rng, done: &mut Count) {
+        let progress = &self.allocating[pair as usize];
         let Config { min, max, sizes, memset, .. } = *self.config;
         let (base, span) = match sizes {
             Sizes::Random => (min, max),
@@ -158,8 +212,7 @@ impl<'a> Field<'a> {
             for place in chunk {
                 let size = base as usize + rng.below(span) as usize;
                 let Some(block) = blocks::allocate(size) else {
-                    self.exhausted.store(size as u64, Ordering::Relaxed);
-                    self.stop.store(true, Ordering::Relaxed);
+                    self.fail(Error::Exhausted { size: size as u64 });
                     return;
                 };
                 if memset {
@@ -169,6 +222,9 @@ impl<'a> Field<'a> {
                 place.store(block.as_ptr(), Ordering::Relaxed);
                 done.calls += 1;
                 done.bytes += size as u64;
+                if self.checks.are_wanted() && !self.enter(place, size, pair) {
+                    return;
+                }
             }
             progress.publish(done.calls, done.bytes);
             if self.stop.load(Ordering::Relaxed) {
@@ -191,7 +247,11 @@ impl<'a> Field<'a> {
             }
             let count = slot.count.load(Ordering::Relaxed) as usize;
             let bytes = slot.bytes.load(Ordering::Relaxed);
-            drain(&blocks[..count], bytes, &mut done, progress);
+            let blocks = &blocks[..count];
+            // Memory that is not what it should be is left alone, and the run is over.
+            if !self.checks.are_wanted() || blocks.iter().all(|place| self.strike(place)) {
+                drain(blocks, bytes, &mut done, progress);
+            }
             slot.baton.set(EMPTY, handoff);
         }
     }

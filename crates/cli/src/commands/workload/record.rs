@@ -5,6 +5,7 @@ use freehold_model::{HarnessRun, ParamValue, Params, Proof};
 use freehold_workloads::harness::{Better, Harness};
 use freehold_workloads::outcome::{self, Outcome};
 use freehold_workloads::settings::{Settings, Value};
+use freehold_workloads::timeline::Reading;
 use freehold_workloads::{FalseSharing, identity, resident, usage};
 
 use crate::exit::{Exit, Failure};
@@ -31,6 +32,7 @@ pub(super) fn run(
         elapsed_seconds: outcome.elapsed.as_secs_f64(),
         details: outcome.details.iter().map(detail).collect(),
         series: outcome.series.as_ref().map(series),
+        timeline: outcome.timeline.iter().map(reading).collect(),
         calls: model::Calls {
             allocations: outcome.calls.allocations,
             reallocations: outcome.calls.reallocations,
@@ -81,6 +83,15 @@ fn series(series: &outcome::Series) -> model::Readings {
     }
 }
 
+fn reading(reading: &Reading) -> model::Reading {
+    model::Reading {
+        at_seconds: reading.at.as_secs_f64(),
+        calls: reading.calls,
+        live_bytes: reading.live_bytes,
+        rss_bytes: reading.rss_bytes,
+    }
+}
+
 /// Memory around a measurement.
 pub(super) fn memory(memory: &outcome::Memory, live: outcome::Live) -> model::Memory {
     model::Memory {
@@ -118,7 +129,8 @@ pub(super) fn used(usage: usage::Usage) -> model::Usage {
     }
 }
 
-fn false_sharing(counted: FalseSharing) -> model::FalseSharing {
+/// Blocks on shared lines.
+pub(super) fn false_sharing(counted: FalseSharing) -> model::FalseSharing {
     model::FalseSharing {
         blocks: counted.blocks,
         shared_blocks: counted.shared_blocks,
