@@ -102,10 +102,16 @@ impl Class {
         (1..=SMALL_CLASSES as u8).contains(&self.0)
     }
 
+    /// Whether it is one of the medium classes.
+    #[inline]
+    pub fn is_medium(self) -> bool {
+        (1 + SMALL_CLASSES as u8..CLASSES as u8).contains(&self.0)
+    }
+
     /// Its number among the medium classes, for a medium class.
     #[inline]
     pub fn medium_index(self) -> usize {
-        debug_assert!(!self.is_small() && self.0 != 0);
+        debug_assert!(self.is_medium());
         usize::from(self.0) - 1 - SMALL_CLASSES
     }
 

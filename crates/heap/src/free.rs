@@ -19,14 +19,14 @@ use freehold_sys::System;
 /// Granules that a thread releases before it looks whether too many are free and dirty.
 const LOOK_AFTER: u32 = 16;
 
-/// What became of an object that might have gone into a parcel.
+/// What became of an object that might have been put aside.
 #[derive(Clone, Copy)]
-pub enum Added {
-    /// It did.
+pub enum PutAside {
+    /// It was.
     Done,
-    /// It is a small object of this granule and class, but did not.
+    /// It is a small object of this granule and class, but was not.
     Small(Granule, Class),
-    /// It is none, or the thread has no outbox.
+    /// There was no room for it, or it is no object of a slab.
     Not,
 }
 
@@ -69,34 +69,36 @@ impl ThreadCache {
         kept == class.0
     }
 
-    /// Puts a small object of another heap's into the parcel for that heap, if there is one with
-    /// room.
+    /// Puts an object where it costs least: a small one of another heap's into the parcel for that
+    /// heap, if there is one with room; a medium one of the slab that the thread is taking from
+    /// back there, others into the outbox.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     #[inline]
-    pub unsafe fn add_to_parcel<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Added {
-        let Some(g) = arena.granule_of(address) else { return Added::Not };
+    pub unsafe fn put_aside<S: System>(&mut self, arena: &Arena<S>, address: usize) -> PutAside {
+        let Some(g) = arena.granule_of(address) else { return PutAside::Not };
         // SAFETY: the outbox is leased to this thread.
-        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return Added::Not };
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return PutAside::Not };
         let tag = arena.tag(g);
         let class = Class(tag.class());
-        let Some(parcel) = outbox.parcel(class) else { return Added::Not };
+        let Some(parcel) = outbox.parcel(class) else {
+            let put = self.put_aside_medium(arena, g, class, address);
+            return if put { PutAside::Done } else { PutAside::Not };
+        };
         let in_granule = (address - arena.tables.region) as u32 % GRANULE as u32;
         if !class.starts_at(in_granule) {
-            Added::Not
+            PutAside::Not
         } else if parcel.add(tag.owner(), address) {
-            Added::Done
+            PutAside::Done
         } else {
-            Added::Small(g, class)
+            PutAside::Small(g, class)
         }
     }
 
-    /// Puts an object where it costs least, after [`ThreadCache::add_to_parcel`] did not: a small
-    /// one whose parcel was refused lately into the outbox; a medium one of the slab that the
-    /// thread is taking from back there, others into the outbox. Fails if it is not an object of a
-    /// slab, or one that the thread keeps, or if there is no room: [`ThreadCache::free_slow`] does
-    /// the rest.
+    /// Puts an object into the outbox that [`ThreadCache::put_aside`] found no room for, if its
+    /// parcel was refused lately. Fails if it is one that the thread keeps, or if there is no room:
+    /// [`ThreadCache::free_slow`] does the rest.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
@@ -106,12 +108,12 @@ impl ThreadCache {
         &mut self,
         arena: &Arena<S>,
         address: usize,
-        added: Added,
+        aside: PutAside,
     ) -> bool {
-        match added {
-            Added::Done => true,
-            Added::Small(g, class) => self.post_small(arena, address, g, class),
-            Added::Not => self.post_medium(arena, address),
+        match aside {
+            PutAside::Done => true,
+            PutAside::Small(g, class) => self.post_small(arena, address, g, class),
+            PutAside::Not => false,
         }
     }
 
@@ -135,16 +137,23 @@ impl ThreadCache {
     }
 
     #[inline]
-    fn post_medium<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
-        let Some(InSlab { class, slab, index }) = arena.object_at(address) else { return false };
-        if class.is_small() {
+    fn put_aside_medium<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        class: Class,
+        address: usize,
+    ) -> bool {
+        if !class.is_medium() {
             return false;
         }
-        if let Some(bins) = self.medium_bins() {
-            let freed = self::medium_taken_back(arena, bins, class, slab, index);
-            if let Some(valid) = freed {
-                return valid;
-            }
+        let slab = Granule(g.0 - arena.tag(g).delta());
+        let base = arena.tables.address(slab);
+        let Some(index) = class.object_at(address - base) else { return false };
+        if let Some(bins) = self.medium_bins()
+            && let Some(valid) = medium_taken_back(arena, bins, class, slab, index)
+        {
+            return valid;
         }
         // SAFETY: the outbox is leased to this thread.
         unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, slab, index))
@@ -350,6 +359,6 @@ fn medium_taken_back<S: System>(
     slab: Granule,
     index: usize,
 ) -> Option<bool> {
-    let sent_home = arena.word(slab).mask().look().1.0;
+    let sent_home = || arena.word(slab).mask().look().1.0;
     bins.take_back(class, arena.tables.address(slab), index, sent_home)
 }

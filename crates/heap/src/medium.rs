@@ -60,14 +60,14 @@ impl MediumBins {
         class: Class,
         slab: usize,
         n: usize,
-        sent_home: u64,
+        sent_home: impl FnOnce() -> u64,
     ) -> Option<bool> {
         let bin = &mut self.0[class.medium_index()];
         if bin.base != slab {
             return None;
         }
         let bit = 1 << n;
-        if (bin.free | sent_home) & bit != 0 {
+        if (bin.free | sent_home()) & bit != 0 {
             return Some(false);
         }
         bin.free |= bit;

@@ -11,7 +11,7 @@ use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
-use freehold_heap::free::Added;
+use freehold_heap::free::PutAside;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
 use freehold_heap::usage::Usage;
@@ -171,29 +171,29 @@ pub unsafe fn deallocate(object: *mut u8) {
     if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
         cache.set_busy(true);
         // SAFETY: the caller gives the object up.
-        let added = unsafe { cache.add_to_parcel(arena, object.addr()) };
-        if matches!(added, Added::Done) {
+        let aside = unsafe { cache.put_aside(arena, object.addr()) };
+        if matches!(aside, PutAside::Done) {
             cache.set_busy(false);
             return;
         }
         // SAFETY: as above.
-        return unsafe { deallocate_elsewhere(cache, arena, object, added) };
+        return unsafe { deallocate_elsewhere(cache, arena, object, aside) };
     }
     // SAFETY: as above.
     unsafe { deallocate_rarely(object) }
 }
 
-/// Takes an object back that went into no parcel. The thread is marked as busy.
+/// Takes an object back that was not put aside. The thread is marked as busy.
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_elsewhere(
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
     object: *mut u8,
-    added: Added,
+    aside: PutAside,
 ) {
     // SAFETY: the caller gives the object up.
-    let posted = unsafe { cache.post(arena, object.addr(), added) };
+    let posted = unsafe { cache.post(arena, object.addr(), aside) };
     cache.set_busy(false);
     if !posted {
         // SAFETY: as above.

@@ -29,7 +29,7 @@ pub const SLABS_KEPT: usize = 2;
 /// use and so many threads have outboxes: more in a large heap, where batches need it, but in all
 /// outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
-    (used / 16 / outboxes.max(1)).clamp(32 * 1024, 256 * 1024)
+    (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
 }
 
 /// How many objects of a size a thread gathers before they go to another heap's inbox.

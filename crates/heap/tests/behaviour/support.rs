@@ -94,8 +94,8 @@ impl<'a, S: System> Thread<'a, S> {
             if cache.keep(self.arena.region(), address) {
                 return Ok(());
             }
-            let added = cache.add_to_parcel(self.arena, address);
-            if cache.post(self.arena, address, added) {
+            let aside = cache.put_aside(self.arena, address);
+            if cache.post(self.arena, address, aside) {
                 return Ok(());
             }
             cache.free_slow(self.arena, address)
