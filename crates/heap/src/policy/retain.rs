@@ -40,10 +40,13 @@ pub const fn parcel(size: usize) -> usize {
 
 /// How many parcels may wait in one inbox, when `used` bytes are in use, so many heaps are sent
 /// something, and they are sent objects of classes whose parcels have `parcels` bytes together: as
-/// many for each class, since a program that hands objects over does so whatever their sizes. What
-/// waits is used first by the heap that it waits for.
+/// many for each class, since a program that hands objects over does so whatever their sizes. All
+/// inboxes together may hold 8 MiB, or a quarter of what is in use, or, with more than 32 heaps,
+/// 256 KiB each. What waits is used first by the heap that it waits for.
 pub fn inbox_parcels(used: usize, heaps: usize, parcels: usize) -> usize {
-    ((used / 4).max(8 << 20) / heaps.max(1) / parcels.max(1)).clamp(1, inbox::SLOTS)
+    let heaps = heaps.max(1);
+    let all = (used / 4).max(8 << 20).max(heaps * (256 << 10));
+    (all / heaps / parcels.max(1)).clamp(1, inbox::SLOTS)
 }
 
 /// The number of heaps that one thread each may have to itself.
@@ -69,6 +72,12 @@ mod tests {
                 assert!(waiting <= bound, "{heaps} heaps, {used} bytes in use: {waiting} may wait");
             }
         }
+    }
+
+    #[test]
+    fn many_receivers_are_sent_a_little_each() {
+        assert_eq!(inbox_parcels(0, 64, 64 << 10), 4);
+        assert_eq!(inbox_parcels(0, 1024, 64 << 10), 4);
     }
 
     #[test]
