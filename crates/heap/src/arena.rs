@@ -37,7 +37,7 @@ pub struct Arena<S: System> {
     pub(crate) purger: Purger,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
-    /// What threads without a heap claim and release.
+    /// What threads without a heap claim and release, and what heaps' tallies have moved here.
     pub(crate) tally: Tally,
     /// How many times pages were moved.
     pub(crate) moves: AtomicU32,
@@ -272,7 +272,13 @@ impl<S: System> Arena<S> {
         self.leases.made().map(|id| self.heap(id))
     }
 
-    /// Granules in use and granules free but dirty, at this moment.
+    /// About how many granules are in use, and how many are free but dirty: what policies ask.
+    pub(crate) fn about_in_use(&self) -> Granules {
+        Tally::sum([&self.tally].into_iter())
+    }
+
+    /// Granules in use and granules free but dirty, at this moment: exact, and a look at every
+    /// heap's line.
     pub fn granules_in_use(&self) -> Granules {
         Tally::sum(self.all_heaps().map(|heap| &heap.tally).chain([&self.tally]))
     }

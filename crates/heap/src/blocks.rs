@@ -149,7 +149,7 @@ impl<S: System> Arena<S> {
             entry.dirty.fetch_or(claimed, Ordering::Relaxed);
             self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE);
         }
-        account.claimed(claimed.count_ones(), dirty.count_ones());
+        account.claimed(claimed.count_ones(), dirty.count_ones(), &self.tally);
         let granule = block.first().plus(claimed.trailing_zeros());
         Claim { granule, dirty: dirty.count_ones() }
     }
@@ -246,7 +246,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn release_granules(&self, first: Granule, count: u32, account: &Account) {
         let (block, at) = (first.block(), first.in_block());
         let after = self.block(block).free.release(mask(at, count));
-        account.released(count);
+        account.released(count, &self.tally);
         let zone = self.zone(block.zone());
         let (up, down) = ((after >> at).trailing_ones(), (after << (63 - at)).leading_ones());
         self.note_run(block, up + down - 1);

@@ -21,6 +21,7 @@ struct Mapping {
 const NONE: Mapping = Mapping { start: 0, bytes: 0, given: 0 };
 
 /// The direct mappings of an arena.
+#[repr(align(64))]
 pub(crate) struct DirectMappings {
     pub(crate) lock: Lock,
     /// Protected by `lock`. Unused entries are [`NONE`].

@@ -18,6 +18,7 @@ use freehold_sync::stack::IndexStack;
 use freehold_sys::System;
 
 /// The book of leases.
+#[repr(align(64))]
 pub struct Leases {
     /// Held while making a heap or an outbox.
     pub(crate) lock: Lock,

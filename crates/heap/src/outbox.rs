@@ -235,7 +235,7 @@ impl<S: System> Arena<S> {
     ) -> Result<u32, FreedTwice> {
         let mut released = 0;
         if outbox.left < 0 {
-            let used = self.granules_in_use().used * GRANULE;
+            let used = self.about_in_use().used * GRANULE;
             let outboxes = self.outboxes.made();
             outbox.set_limit(retain::outbox_bytes(used, outboxes));
             // Half of them go, so that each waits long enough to have company.

@@ -178,7 +178,7 @@ impl<S: System> Arena<S> {
 
     fn inbox_parcels(&self, parcels: usize) -> usize {
         let receivers = self.all_heaps().filter(|heap| heap.receives()).count();
-        retain::inbox_parcels(self.granules_in_use().used * GRANULE, receivers, parcels)
+        retain::inbox_parcels(self.about_in_use().used * GRANULE, receivers, parcels)
     }
 
     /// Sends a parcel to its owner, unless `most` are waiting there: then what was in it has to

@@ -18,7 +18,8 @@ use freehold_sys::System;
 /// it gives, and what surrounds them is in use.
 const WORTH_PURGING: u32 = 8;
 
-/// The state of purging.
+/// The state of purging. It is written often: apart from what is read all the time.
+#[repr(align(128))]
 pub(crate) struct Purger {
     /// Held while purging; nobody waits for it.
     pub(crate) lock: Lock,
@@ -58,7 +59,7 @@ impl<S: System> Arena<S> {
     /// this thread last looked.
     #[cold]
     pub(crate) fn purge_excess(&self, released: usize) {
-        let now = self.granules_in_use();
+        let now = self.about_in_use();
         let boost = self.count_down_boost(released);
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let all_released = &self.purger.released;
@@ -118,7 +119,7 @@ impl<S: System> Arena<S> {
         }
         let bytes = bytes.min(recent);
         self.purger.recent.store(recent - bytes, Ordering::Relaxed);
-        let now = self.granules_in_use();
+        let now = self.about_in_use();
         let ceiling = (now.used + now.dirty) * GRANULE;
         let boost = self.purger.boost.load(Ordering::Relaxed);
         self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);

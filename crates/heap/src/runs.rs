@@ -71,7 +71,7 @@ impl<S: System> Arena<S> {
         if dirty < count {
             self.regret_purge((count - dirty) as usize * GRANULE);
         }
-        account.claimed(count, dirty);
+        account.claimed(count, dirty, &self.tally);
         Some((first.first(), dirty == 0))
     }
 
@@ -104,7 +104,7 @@ impl<S: System> Arena<S> {
         debug_assert!(g.in_block() == 0);
         let (whole, rest) = (count / BLOCK_GRANULES, count % BLOCK_GRANULES);
         self.release_blocks(g.block(), whole);
-        account.released(whole * BLOCK_GRANULES);
+        account.released(whole * BLOCK_GRANULES, &self.tally);
         if rest > 0 {
             self.release_granules(g.plus(whole * BLOCK_GRANULES), rest, account);
         }
@@ -168,7 +168,7 @@ impl<S: System> Arena<S> {
         let got = entry.free.claim(|free| (free & bits == bits).then_some(bits)).is_some();
         if got {
             let dirty = entry.dirty.fetch_or(bits, Ordering::Relaxed) & bits;
-            account.claimed(count, dirty.count_ones());
+            account.claimed(count, dirty.count_ones(), &self.tally);
         }
         got
     }
@@ -191,7 +191,7 @@ impl<S: System> Arena<S> {
                 self.open(block, !bits);
             }
         });
-        account.claimed(count, dirty);
+        account.claimed(count, dirty, &self.tally);
         true
     }
 }

@@ -53,7 +53,7 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn note_growth(&self, growth: &Growth) {
         if growth.note_clean() {
-            growth.credit.store(self.granules_in_use().dirty as u32, Ordering::Relaxed);
+            growth.credit.store(self.about_in_use().dirty as u32, Ordering::Relaxed);
         }
     }
 }

@@ -24,6 +24,7 @@ pub(crate) trait Stocked {
 }
 
 /// All things of one kind. They are never moved and never unmade.
+#[repr(align(64))]
 pub(crate) struct Stock<T> {
     /// Held while making one.
     pub(crate) lock: Lock,

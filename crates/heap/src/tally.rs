@@ -2,7 +2,9 @@
 //!
 //! Both counts of one claim or release go into one word, so that the sum over all tallies is exact
 //! whenever nobody is in the middle of a claim. A thread counts on the tally of its heap, so that
-//! threads do not fight over a line; a single tally may well be negative, the sum is not.
+//! threads do not fight over a line, and moves what has come together there to the arena's in lumps.
+//! So the arena's alone says about how much there is, and nobody has to look at all the others; a
+//! single tally may well be negative, the sum is not.
 
 use core::cell::Cell;
 use freehold_sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +18,19 @@ pub struct Granules {
     pub dirty: usize,
 }
 
-/// One counter of many.
+/// Granules that a tally may differ from what the arena's knows of it.
+const LUMP: i64 = 16;
+
+/// One counter of many. Two lines, since processors fetch them in pairs.
 #[derive(Default)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub struct Tally(AtomicU64);
+
+/// The two numbers in a packed one.
+const fn unpacked(packed: u64) -> (i64, i64) {
+    let dirty = packed as u32 as i32 as i64;
+    ((packed as i64 - dirty) >> 32, dirty)
+}
 
 /// Both changes as one number: `used` in the upper half, so that a borrow from `dirty` in one tally
 /// is made good by the carry in another.
@@ -44,11 +55,18 @@ impl Tally {
         self.0.fetch_add(packed(0, -i64::from(count)), Ordering::Relaxed);
     }
 
+    /// Moves what is counted here to `total`, if it is a lump.
+    fn settle(&self, total: &Self) {
+        let (used, dirty) = unpacked(self.0.load(Ordering::Relaxed));
+        if (used.abs() >= LUMP || dirty.abs() >= LUMP) && !core::ptr::eq(self, total) {
+            total.0.fetch_add(self.0.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// The sum of several tallies.
     pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Granules {
-        let total = all.fold(0_u64, |sum, t| sum.wrapping_add(t.0.load(Ordering::Relaxed))) as i64;
-        let dirty = i64::from(total as i32);
-        let used = (total - dirty) >> 32;
+        let total = all.fold(0_u64, |sum, t| sum.wrapping_add(t.0.load(Ordering::Relaxed)));
+        let (used, dirty) = unpacked(total);
         Granules { used: used.max(0) as usize, dirty: dirty.max(0) as usize }
     }
 }
@@ -66,15 +84,18 @@ impl<'a> Account<'a> {
         Self { tally, released: Cell::new(0) }
     }
 
-    /// `count` granules were claimed, of which `dirty` had been free and dirty.
-    pub fn claimed(&self, count: u32, dirty: u32) {
+    /// `count` granules were claimed, of which `dirty` had been free and dirty. The arena's tally
+    /// is `total`.
+    pub fn claimed(&self, count: u32, dirty: u32, total: &Tally) {
         self.tally.claimed(count, dirty);
+        self.tally.settle(total);
     }
 
-    /// `count` granules were released; they are dirty.
-    pub fn released(&self, count: u32) {
+    /// `count` granules were released; they are dirty. The arena's tally is `total`.
+    pub fn released(&self, count: u32, total: &Tally) {
         self.tally.released(count);
         self.released.set(self.released.get() + count);
+        self.tally.settle(total);
     }
 
     /// Granules released on this account.
@@ -97,5 +118,24 @@ mod tests {
         let sum = Tally::sum([&a, &b].into_iter());
         assert_eq!(sum, Granules { used: 5, dirty: 4 });
         assert_eq!(Tally::sum([&b].into_iter()).used, 0);
+    }
+
+    #[test]
+    fn the_total_alone_is_never_further_off_than_a_lump_for_each_tally() {
+        let (total, a, b) = (Tally::default(), Tally::default(), Tally::default());
+        let mut used = 0;
+        for step in 1..200 {
+            let account = Account::new(if step % 3 == 0 { &a } else { &b });
+            if step % 2 == 0 {
+                account.claimed(step, step / 2, &total);
+                used += i64::from(step);
+            } else {
+                account.released(step / 2, &total);
+                used -= i64::from(step / 2);
+            }
+            let about = Tally::sum([&total].into_iter()).used as i64;
+            assert!((about - used).abs() < 2 * LUMP, "{about}, exactly {used}");
+            assert_eq!(Tally::sum([&total, &a, &b].into_iter()).used as i64, used);
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! When to look for dirty granules elsewhere, before clean ones are touched.
 
 /// Clean granules that a heap claims before it looks: so many that the page faults they cost
-/// outweigh the look at every heap's tally by far.
+/// outweigh the search by far.
 pub const CLEAN_BETWEEN_LOOKS: u32 = 16;
