@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
-use crate::magazine::{EMPTY, MAGAZINES, Magazine, Rounds, SLOT};
+use crate::magazine::{EMPTY, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
@@ -185,6 +185,43 @@ impl ThreadCache {
         core::mem::take(&mut self.tops[usize::from(class.0)])
     }
 
+    /// Sets the full magazine of `class` aside and uses an empty one, if the heap's depot has room.
+    pub(crate) fn set_aside<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        let top = self.unload_magazine(class);
+        let full = Magazine::of_slot(top);
+        if top == 0 || Magazine::rounds_below(top) < ROUNDS {
+            self.load_again(class, top);
+            return false;
+        }
+        // SAFETY: the thread has the lease.
+        let empty = unsafe { heap.with_depots(|it| it.exchange_full(arena, class, full)) };
+        self.load(class, empty.map_or(top, Magazine::first_slot));
+        empty.is_some()
+    }
+
+    /// Exchanges the empty magazine of `class` for a full one that was set aside, if there is one.
+    pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        let top = self.unload_magazine(class);
+        if top as u8 != EMPTY {
+            self.load_again(class, top);
+            return false;
+        }
+        let empty = Magazine::of_slot(top);
+        // SAFETY: the thread has the lease.
+        let full = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
+        self.load(class, full.map_or(top, |full| Magazine::slot_after(full, ROUNDS)));
+        full.is_some()
+    }
+
+    /// Uses the magazine again that [`ThreadCache::unload_magazine`] has given, if it gave one.
+    fn load_again(&mut self, class: Class, top: usize) {
+        if top != 0 {
+            self.load(class, top);
+        }
+    }
+
     /// Exchanges the empty magazine of `class` for a full one from the heap's inbox, if there is
     /// one.
     pub(crate) fn receive(&mut self, class: Class) -> bool {
@@ -201,9 +238,7 @@ impl ThreadCache {
         let spare = Magazine::of_slot(top);
         let fits = top == 0 || top as u8 == EMPTY;
         let Some(full) = fits.then(|| inbox.take(spare.addr())).flatten() else {
-            if top != 0 {
-                self.load(class, top);
-            }
+            self.load_again(class, top);
             return false;
         };
         let full = at::<Magazine>(full);

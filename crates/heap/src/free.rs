@@ -266,9 +266,13 @@ impl ThreadCache {
         Ok(())
     }
 
-    /// Makes room in a full magazine: the objects put in last stay, the others go back to their
-    /// slabs. Fewer stay if the thread has done nothing but free.
+    /// Makes room in a full magazine: it is set aside and another used, or else the objects put in
+    /// last stay, and the others go back to their slabs. Fewer stay if the thread has done nothing
+    /// but free.
     fn unload<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Result<(), Invalid> {
+        if self.set_aside(arena, class) {
+            return Ok(());
+        }
         let bit = 1 << class.0;
         let kept = if self.emptied & bit == 0 { ROUNDS / 4 } else { ROUNDS / 2 };
         self.emptied &= !bit;
@@ -295,16 +299,20 @@ impl ThreadCache {
             return Ok(());
         }
         let mut held = self.heap().map(Heap::hold);
-        for &address in objects {
+        let mut rest = objects;
+        while let Some((&address, others)) = rest.split_first() {
+            let twice = Invalid::FreedTwice { address };
             let found = arena.object_at(address).filter(|found| found.class == class);
-            let Some(InSlab { slab, index, .. }) = found else {
-                return Err(Invalid::FreedTwice { address });
-            };
-            match held.as_mut().filter(|held| held.is_attached_to(class, slab)) {
-                Some(held) => arena
-                    .give_back(held, class, slab, index)
-                    .map_err(|()| Invalid::FreedTwice { address })?,
-                None => self.send_home(arena, class, slab, index, held.as_mut())?,
+            let Some(InSlab { slab, index, .. }) = found else { return Err(twice) };
+            if let Some(held) = held.as_mut().filter(|held| held.is_attached_to(class, slab)) {
+                // Neighbours go with it: what was freed together is often of one slab.
+                let base = arena.tables.address(slab);
+                let (mask, taken) = neighbours(class, base, index / 64, rest);
+                rest = &rest[taken..];
+                arena.take_back(held, class, slab, index / 64, mask).map_err(|()| twice)?;
+            } else {
+                self.send_home(arena, class, slab, index, held.as_mut())?;
+                rest = others;
             }
         }
         let released = held.map_or(0, |held| held.account.total_released());
@@ -319,6 +327,12 @@ impl ThreadCache {
             let class = Class(n as u8);
             let rounds = self.empty(class);
             self.give_back(arena, class, rounds.as_slice())?;
+            // SAFETY: the thread has the lease.
+            while let Some(rounds) =
+                self.heap().and_then(|heap| unsafe { heap.with_depots(|it| it.empty_one(class)) })
+            {
+                self.give_back(arena, class, rounds.as_slice())?;
+            }
             // SAFETY: the outbox is leased to this thread.
             let outbox = unsafe { self.outbox.as_mut() };
             let parcel = outbox.and_then(|it| it.parcel(class));
@@ -347,6 +361,24 @@ impl ThreadCache {
             arena.purge_excess(released);
         }
     }
+}
+
+/// The objects at the beginning of a list that are in word `n` of the bits of the slab at `base`,
+/// as a mask, and how many they are. An object that comes a second time ends the row.
+fn neighbours(class: Class, base: usize, n: usize, objects: &[usize]) -> (u64, usize) {
+    let (mut mask, mut count) = (0, 0);
+    for &object in objects {
+        let offset = object.wrapping_sub(base);
+        let index = if offset < GRANULE { class.object_at(offset) } else { None };
+        let Some(index) = index.filter(|index| index / 64 == n) else { break };
+        let bit = 1 << (index % 64);
+        if mask & bit != 0 {
+            break;
+        }
+        mask |= bit;
+        count += 1;
+    }
+    (mask, count)
 }
 
 /// Takes back a medium object if it is of the slab that the thread is taking from: `Some` whether

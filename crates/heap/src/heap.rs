@@ -14,6 +14,7 @@
 use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
 use crate::class::{Class, SMALL_CLASSES};
+use crate::depot::Depots;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
@@ -91,6 +92,8 @@ pub struct Heap {
     /// Empty magazines, which change hands with the heap: for each class one, or 0. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
     magazines: [AtomicUsize; SMALL_CLASSES + 1],
+    /// Full magazines for each class. Used by the leaseholder alone.
+    depots: UnsafeCell<Depots>,
     /// Whether magazines have been made.
     furnished: AtomicBool,
     /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
@@ -151,6 +154,7 @@ impl Heap {
             tally: Tally::default(),
             inboxes: [const { Inbox::new() }; SMALL_CLASSES + 1],
             magazines: [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1],
+            depots: UnsafeCell::new(Depots::new()),
             furnished: AtomicBool::new(false),
             receives: AtomicBool::new(false),
         }
@@ -245,6 +249,16 @@ impl Heap {
             0 => arena.magazines.lease(&arena.system),
             address => Some(at(address)),
         }
+    }
+
+    /// Runs `f` with the heap's depots.
+    ///
+    /// # Safety
+    /// The caller's thread has the lease, or that of the last leaseholder is gone; and `f` does not
+    /// come here again.
+    pub(crate) unsafe fn with_depots<R>(&self, f: impl FnOnce(&mut Depots) -> R) -> R {
+        // SAFETY: the caller's promise.
+        f(unsafe { &mut *self.depots.get() })
     }
 
     /// Leaves an empty magazine to the next leaseholder.
@@ -390,22 +404,23 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Takes back object `index` of a slab that is attached to the heap held. Fails if it is free
-    /// already.
-    pub(crate) fn give_back(
+    /// Takes back objects of a slab that is attached to the heap held: those whose bits are in
+    /// `mask`, in word `n`. Fails if one of them is free already.
+    pub(crate) fn take_back(
         &self,
         held: &mut Held,
         class: Class,
         g: Granule,
-        index: usize,
+        n: usize,
+        mask: u64,
     ) -> Result<(), ()> {
         let info = class.info();
-        if !freed::set(self.bits(g).word(index / 64), 1 << (index % 64)) {
+        if !freed::set(self.bits(g).word(n), mask) {
             return Err(());
         }
         // SAFETY: the slab is attached to the heap whose lock is held.
         let local = unsafe { &mut *self.local(g) };
-        local.balance += 1;
+        local.balance += mask.count_ones() as i16;
         let free = local.free_count(info) + self.word(g).count().look().1.count();
         // One empty slab stays, so that a heap at the edge of a slab does not make and release it
         // in turn.

@@ -10,6 +10,7 @@
 //! exclusive ones. A heap is made when it is first needed.
 
 use crate::arena::Arena;
+use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
 use crate::policy::retain;
 use freehold_sync::atomic::{AtomicU16, Ordering};
@@ -80,6 +81,12 @@ impl<S: System> Arena<S> {
     pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
         // SAFETY: the leaseholder alone uses the medium bins.
         let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        for class in (1..=SMALL_CLASSES as u8).map(Class) {
+            // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
+            while let Some(rounds) = unsafe { heap.with_depots(|it| it.empty_one(class)) } {
+                released += self.send_each_home(class, rounds.as_slice());
+            }
+        }
         let closed = heap.close_inboxes(|class, objects| {
             released += self.send_each_home(class, objects);
             Ok::<(), core::convert::Infallible>(())

@@ -18,6 +18,7 @@ pub mod blocks;
 pub mod cache;
 mod check;
 pub mod class;
+mod depot;
 mod direct;
 pub mod free;
 pub mod heap;

@@ -11,10 +11,13 @@
 //! noticed. Taking and putting are one addition to that byte each, and the flags it sets are the
 //! check.
 
+use crate::arena::Arena;
 use crate::class::SMALL_CLASSES;
 use crate::layout::at;
 use crate::stock::Stocked;
+use core::ptr;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use freehold_sys::System;
 
 /// Numbers of small classes, and one for "none".
 pub const MAGAZINES: usize = SMALL_CLASSES + 1;
@@ -105,6 +108,34 @@ impl Stocked for Magazine {
 
     fn link(&self) -> &AtomicU32 {
         &self.link
+    }
+}
+
+/// Magazines that are made at once, so that threads that start together do not wait for each other.
+const AT_ONCE: usize = 32;
+
+/// Magazines that were made for one thread, and not used yet.
+pub(crate) struct Fresh {
+    first: *mut Magazine,
+    left: usize,
+}
+
+impl Fresh {
+    /// None.
+    pub(crate) const NONE: Self = Self { first: ptr::null_mut(), left: 0 };
+
+    /// Takes one; when there is none, one that nobody has any more, or else more are made.
+    pub(crate) fn take<S: System>(&mut self, arena: &Arena<S>) -> Option<*mut Magazine> {
+        if self.left == 0 {
+            let idle = arena.magazines.lease_idle();
+            if idle.is_some() {
+                return idle;
+            }
+            self.first = arena.magazines.make(&arena.system, AT_ONCE)?;
+            self.left = AT_ONCE;
+        }
+        self.left -= 1;
+        Some(self.first.wrapping_add(self.left))
     }
 }
 

@@ -15,7 +15,6 @@ use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::{MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::policy::retain;
-use core::ptr;
 use freehold_sys::System;
 
 /// The heap that nobody frees objects of.
@@ -30,38 +29,6 @@ const REST: u16 = 256 * ROUNDS as u16;
 /// If fewer parcels than this may wait in an inbox, none are sent: most would be refused, and slabs
 /// of which some objects wait and some are sent home become whole later than with either.
 const FEWEST: usize = 4;
-
-/// Magazines that are made at once, so that threads that start together do not wait for each other.
-const AT_ONCE: usize = 32;
-
-/// Magazines that were made for one thread's parcels and not used yet.
-pub(crate) struct Fresh {
-    first: *mut Magazine,
-    left: usize,
-}
-
-impl Fresh {
-    /// None.
-    pub(crate) const NONE: Self = Self { first: ptr::null_mut(), left: 0 };
-
-    /// Takes one; when there is none `idle` is asked for one, and then `make` for more.
-    fn take(
-        &mut self,
-        idle: impl FnOnce() -> Option<*mut Magazine>,
-        make: impl FnOnce(usize) -> Option<*mut Magazine>,
-    ) -> Option<*mut Magazine> {
-        if self.left == 0 {
-            let idle = idle();
-            if idle.is_some() {
-                return idle;
-            }
-            self.first = make(AT_ONCE)?;
-            self.left = AT_ONCE;
-        }
-        self.left -= 1;
-        Some(self.first.wrapping_add(self.left))
-    }
-}
 
 /// Free objects of one class and one heap.
 #[derive(Clone, Copy)]
@@ -163,9 +130,7 @@ impl<S: System> Arena<S> {
             return Some(unwanted);
         }
         if parcel.next == 0 {
-            match fresh
-                .take(|| self.magazines.lease_idle(), |n| self.magazines.make(&self.system, n))
-            {
+            match fresh.take(self) {
                 Some(magazine) => parcel.next = Magazine::first_slot(magazine),
                 None => return Some(Rounds::NONE),
             }

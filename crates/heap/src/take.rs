@@ -39,7 +39,7 @@ impl ThreadCache {
     pub fn refill<S: System>(&mut self, arena: &Arena<S>, class: Class) -> *mut u8 {
         self.settle_in(arena);
         self.provide_magazine(arena, class);
-        if self.receive(class) {
+        if self.take_set_aside(class) || self.receive(class) {
             return self.pop(class);
         }
         let mut taken = [0; ROUNDS];

@@ -32,6 +32,22 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
 }
 
+/// The most full magazines of a class that a heap sets aside.
+pub const DEPOT_MOST: usize = 8;
+
+/// How many full magazines, of so many objects of a size, a heap sets aside: about 8 KiB, so that
+/// loops over a hundred small objects do without slabs, and at least one.
+pub const fn depot(size: usize, rounds: usize) -> usize {
+    let n = 8 * 1024 / (size * rounds);
+    if n < 1 {
+        1
+    } else if n > DEPOT_MOST {
+        DEPOT_MOST
+    } else {
+        n
+    }
+}
+
 /// How many objects of a size a thread gathers before they go to another heap's inbox.
 pub const fn parcel(size: usize) -> usize {
     let n = 16 * 1024 / size;

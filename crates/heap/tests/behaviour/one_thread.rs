@@ -5,7 +5,7 @@ use freehold_heap::class::{MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{BLOCK, GRANULE};
 use freehold_sys::fake::Fake;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn objects_of_all_sizes_do_not_overlap_and_keep_their_contents() {
@@ -341,4 +341,36 @@ fn usable_sizes_are_those_of_the_classes() {
         assert_eq!(thread.resize(address, usable), Some(address));
         thread.free(address);
     }
+}
+
+#[test]
+fn a_loop_over_a_hundred_objects_leaves_slabs_alone() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for size in [16, 64] {
+        let objects: Vec<_> = (0..100).map(|_| thread.alloc(size).unwrap()).collect();
+        let known: BTreeSet<_> = objects.iter().copied().collect();
+        thread.free_all(objects);
+        let free = estate.arena().usage().free_objects;
+        for _ in 0..10 {
+            let objects: Vec<_> = (0..100).map(|_| thread.alloc(size).unwrap()).collect();
+            assert_eq!(objects.iter().copied().collect::<BTreeSet<_>>(), known, "size {size}");
+            thread.free_all(objects);
+        }
+        assert_eq!(estate.arena().usage().free_objects, free);
+    }
+}
+
+#[test]
+fn what_was_set_aside_goes_home_when_the_thread_ends() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for size in (16..=SMALL_MAX).step_by(16) {
+        let objects: Vec<_> = (0..300).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+    }
+    drop(thread);
+    // SAFETY: the only thread is gone.
+    let census = unsafe { estate.arena().check() };
+    assert_eq!((census.objects_out, census.slab_granules), (0, 0));
 }
