@@ -327,10 +327,10 @@ impl ThreadCache {
             let class = Class(n as u8);
             let rounds = self.empty(class);
             self.give_back(arena, class, rounds.as_slice())?;
-            // SAFETY: the thread has the lease.
-            while let Some(rounds) =
-                self.heap().and_then(|heap| unsafe { heap.with_depots(|it| it.empty_one(class)) })
-            {
+            while let Some(rounds) = self.heap().and_then(|heap| {
+                // SAFETY: the thread has the lease.
+                unsafe { heap.with_depots(|it| it.empty_one(class)) }
+            }) {
                 self.give_back(arena, class, rounds.as_slice())?;
             }
             // SAFETY: the outbox is leased to this thread.
