@@ -2,9 +2,9 @@
 //!
 //! Both counts of one claim or release go into one word, so that the sum over all tallies is exact
 //! whenever nobody is in the middle of a claim. A thread counts on the tally of its heap, so that
-//! threads do not fight over a line, and moves what has come together there to the arena's in lumps.
-//! So the arena's alone says about how much there is, and nobody has to look at all the others; a
-//! single tally may well be negative, the sum is not.
+//! threads do not fight over a line, and moves what has come together there to the arena's in
+//! lumps. So the arena's alone says about how much there is, and nobody has to look at all the
+//! others; a single tally may well be negative, the sum is not.
 
 use core::cell::Cell;
 use freehold_sync::atomic::{AtomicU64, Ordering};
