@@ -1,4 +1,5 @@
-/* Threads that allocate from the C library's one arena: they wait for its lock. */
+/* Threads that allocate from the C library's one arena: they wait for its lock.
+   Verdict: allocator_contention */
 #include "known.h"
 
 enum { BLOCKS = 64 };

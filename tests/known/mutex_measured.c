@@ -1,5 +1,6 @@
 /* Threads that hold a lock asleep, and measure how long they wait for it. Prints that, and for how
-   long they were runnable without a processor, in seconds of all threads. */
+   long they were runnable without a processor, in seconds of all threads.
+   Verdict: other_lock */
 #include "known.h"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

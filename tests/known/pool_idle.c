@@ -1,4 +1,5 @@
-/* A pool of threads that wait on a condition variable, with next to nothing to do. */
+/* A pool of threads that wait on a condition variable, with next to nothing to do.
+   Verdict: idle */
 #include "known.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

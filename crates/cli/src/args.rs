@@ -3,7 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, completions, lib, locks, report, run, syscalls, top, which, workload,
+    allocators, bench, completions, diagnose, lib, locks, report, run, syscalls, top, which,
+    workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -15,6 +16,7 @@ Examples:
   freehold which $(pgrep -n server)     which allocator does this process use?
   freehold allocators                   which allocators are on this machine?
   freehold bench                        measure them against each other
+  freehold diagnose -- ./server         is the allocator the problem?
   freehold top -p $(pgrep -n server)    where does the time of each thread go?
   freehold locks -- ./server            which locks does it wait for, and who waits?
 
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Allocators(allocators::Allocators),
     Bench(Box<bench::Bench>),
     Report(report::Report),
+    Diagnose(diagnose::Diagnose),
     Top(top::Top),
     Locks(locks::Locks),
     Syscalls(syscalls::Syscalls),
@@ -95,6 +98,7 @@ impl Command {
             Self::Allocators(allocators) => allocators.execute(),
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
+            Self::Diagnose(diagnose) => diagnose.execute(ui),
             Self::Top(top) => top.execute(ui),
             Self::Locks(locks) => locks.execute(ui),
             Self::Syscalls(syscalls) => syscalls.execute(ui),

@@ -2,7 +2,7 @@
 //! know what is observed of it.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
@@ -117,6 +117,18 @@ impl Subject {
             Ok(child) => child.id(),
             Err(pid) => *pid,
         }
+    }
+
+    /// Whether it is a command that was started to be observed.
+    pub(crate) fn is_command(&self) -> bool {
+        self.child.is_ok()
+    }
+
+    /// Its command line.
+    pub(crate) fn command_line(&self) -> Vec<String> {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.pid())).unwrap_or_default();
+        let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     }
 
     /// The process cannot be observed. A command that was started for it goes on unobserved.

@@ -113,6 +113,21 @@ pub(crate) fn check_writable(path: &str) -> Result<(), Failure> {
     opened.map(drop).map_err(|error| Failure::error(format!("cannot write {path}"), &error))
 }
 
+/// Words as a line that a shell reads.
+pub(crate) fn shell_words(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// Says something that may change what a result means. Not silenced by `--quiet`.
 pub(crate) fn warn(text: &str) {
     say(&format!("{WARNING}warning:{WARNING:#} {text}"));

@@ -7,6 +7,7 @@
 
 mod allocator;
 mod bench;
+mod diagnosis;
 mod evidence;
 mod harness;
 mod locks;
@@ -21,6 +22,7 @@ mod top;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
+pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
 pub use evidence::{Cost, Gap, Source};
 pub use harness::{
     Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Reading,

@@ -6,7 +6,7 @@ use crate::evidence::{Cost, Gap, Source};
 use crate::schema::Document;
 
 /// A function in a stack.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// The function; its address where it has no name.
     pub function: String,

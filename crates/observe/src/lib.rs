@@ -7,17 +7,23 @@
 mod access;
 pub mod calls;
 mod clock;
+pub mod diagnose;
 pub mod locks;
 mod micro;
 mod pace;
+mod perf;
 mod proc;
+mod profile;
+mod sharing;
 mod stack;
 mod syscalls;
 mod tally;
 mod target;
 pub mod top;
 mod trace;
+mod verdict;
 mod waiting;
 mod watch;
+mod words;
 
 pub use target::TargetError;

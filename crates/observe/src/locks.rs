@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use freehold_model::{Cost, LocksReport, SleepRow};
+use freehold_model::{Cost, LocksReport, Shares, SleepRow};
 
 use crate::access::Access;
 use crate::clock::seconds;
@@ -37,6 +37,15 @@ enum What {
     Call(u64),
 }
 
+/// What all threads did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Total {
+    /// Where their time went, in seconds rather than shares.
+    pub(crate) shares: Shares,
+    /// Their page faults without a disk.
+    pub(crate) minor_faults: u64,
+}
+
 /// Watches what the threads of a process, and of its descendants, wait for.
 pub struct Locks {
     watch: Watch,
@@ -45,6 +54,7 @@ pub struct Locks {
     cells: Vec<Cell>,
     sleeps: HashMap<u64, f64>,
     totals: LocksReport,
+    total: Total,
     looks: u64,
     observer_ns: u64,
     observed_ns: u64,
@@ -61,18 +71,19 @@ impl Locks {
             cells: Vec::new(),
             sleeps: HashMap::new(),
             totals: LocksReport::default(),
+            total: Total::default(),
             looks: 0,
             observer_ns: 0,
             observed_ns: 0,
         })
     }
 
-    /// Watches for this long, or until nothing is left to watch, or `pause`, which waits for the
-    /// given time, says that it is enough.
+    /// Watches for this long, or until nothing is left to watch, or `pause`, which is told the
+    /// processes and waits for the given time, says that it is enough.
     pub fn watch(
         &mut self,
         duration: Option<Duration>,
-        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+        pause: &mut dyn FnMut(&[u32], Duration) -> ControlFlow<()>,
     ) {
         let mut left = duration.unwrap_or(Duration::MAX);
         while !left.is_zero() {
@@ -88,9 +99,11 @@ impl Locks {
     fn interval(
         &mut self,
         length: Duration,
-        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+        pause: &mut dyn FnMut(&[u32], Duration) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let Self { watch, taker, tallies, cells, .. } = self;
+        let processes = watch.processes();
+        let pause = &mut |time| pause(&processes, time);
         let flow = watch.look_for(length, pause, &mut |seen, waits_on| {
             let tally = tallies.entry(seen.thread).or_default();
             let same = tally.same_wait(seen.turns);
@@ -123,6 +136,8 @@ impl Locks {
         let wall = seconds(counted.wall_ns);
         let shares = counted.shares();
         self.totals.thread_seconds += wall;
+        self.total.shares.add(&shares, wall);
+        self.total.minor_faults += thread.minor_faults;
         self.totals.lck_seconds += shares.lck.unwrap_or_default() * wall;
         self.totals.fault_seconds += shares.dfl.unwrap_or_default() * wall;
         let key = (thread.pid, thread.tid);
@@ -138,6 +153,11 @@ impl Locks {
         if thread.has_ended {
             self.tallies.remove(&key);
         }
+    }
+
+    /// What all threads did so far.
+    pub(crate) fn total(&self) -> Total {
+        self.total
     }
 
     /// What was seen so far.

@@ -154,6 +154,11 @@ impl Watch {
         watch
     }
 
+    /// The processes that are watched.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.processes.keys().copied().collect()
+    }
+
     /// Whether there is anything left to watch.
     pub(crate) fn is_over(&self) -> bool {
         self.threads.values().all(|thread| thread.has_ended)

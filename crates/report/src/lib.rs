@@ -6,6 +6,7 @@
 
 mod allocators;
 mod bench;
+mod diagnosis;
 mod locks;
 mod numbers;
 mod process;
@@ -16,6 +17,7 @@ mod top;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
+pub use diagnosis::diagnosis;
 pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use syscalls::syscalls;

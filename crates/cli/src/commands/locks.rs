@@ -51,7 +51,7 @@ impl Locks {
         let subject = self.subject.begin(|_| {})?;
         let mut watching = Watching::of(subject.pid()).map_err(|error| subject.refused(&error))?;
         let duration = self.seconds.map(Duration::from_secs_f64);
-        watching.watch(duration, &mut |pause| subject.pause(pause));
+        watching.watch(duration, &mut |_, pause| subject.pause(pause));
         let report = watching.report();
         if self.json {
             ui::print_json(&report)?;

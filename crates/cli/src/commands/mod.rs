@@ -3,6 +3,7 @@
 pub(crate) mod allocators;
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod diagnose;
 pub(crate) mod lib;
 pub(crate) mod locks;
 pub(crate) mod pairs;

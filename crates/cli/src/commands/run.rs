@@ -258,20 +258,10 @@ pub(crate) fn end_by(signal: i32) {
 
 /// A line that does the same in a shell.
 fn shell_line(preload: Option<&OsString>, command: &[OsString]) -> String {
-    let assignment =
-        preload.map(|value| format!("{}={}", launch::PRELOAD, quoted(&value.to_string_lossy())));
-    let words = command.iter().map(|word| quoted(&word.to_string_lossy()));
+    let assignment = preload
+        .map(|value| format!("{}={}", launch::PRELOAD, ui::quoted(&value.to_string_lossy())));
+    let words = command.iter().map(|word| ui::quoted(&word.to_string_lossy()));
     assignment.into_iter().chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod allocators;
 mod bench;
+mod diagnose;
 mod library;
 mod locks;
 mod report;

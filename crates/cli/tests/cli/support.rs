@@ -124,9 +124,14 @@ pub(crate) fn compiled(
     built(directory, name, &input, flags)
 }
 
-/// Compiles one of the programs whose behaviour is known, `tests/known` of the repository.
+/// The programs whose behaviour is known.
+pub(crate) fn known_sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/known")
+}
+
+/// Compiles one of the programs whose behaviour is known.
 pub(crate) fn known(directory: &TempDir, file: &str) -> Option<PathBuf> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/known");
+    let sources = known_sources();
     let name = file.split('.').next().expect("a name");
     let flags = ["-O2", "-g", "-pthread"];
     let program = built(directory, name, &sources.join(file), &flags);

@@ -47,7 +47,12 @@ pub(crate) struct CodeFile {
     /// How to unwind through it.
     sections: ExplicitModuleSectionInfo<Bytes>,
     data: Vec<Datum>,
+    /// Where exported functions are that ask the system for memory.
+    mapping: Vec<(&'static str, u64)>,
 }
+
+/// Functions that ask the system for memory, and give it back.
+const MAPPING: [&str; 4] = ["mmap", "munmap", "madvise", "mprotect"];
 
 impl CodeFile {
     /// Reads a file; nothing for one that is gone or is no ELF file.
@@ -69,6 +74,7 @@ impl CodeFile {
             loads,
             sections: sections(&file),
             data: data(&file),
+            mapping: mapping(&file),
         })
     }
 
@@ -103,6 +109,16 @@ impl CodeFile {
         }
     }
 
+    /// Where functions are that ask the system for memory.
+    pub(crate) fn mapping(&self) -> &[(&'static str, u64)] {
+        &self.mapping
+    }
+
+    /// The code, and where it begins in the file's own addresses.
+    pub(crate) fn code(&self) -> Option<(&[u8], u64)> {
+        Some((self.sections.text.as_deref()?, self.sections.text_svma.as_ref()?.start))
+    }
+
     /// The name of the data at an address of the file, and how far into it that is.
     pub(crate) fn datum(&self, address: u64) -> Option<(&str, u64)> {
         let found = self.data.iter().find(|datum| datum.addresses.contains(&address))?;
@@ -135,6 +151,15 @@ fn sections(file: &object::File<'_>) -> ExplicitModuleSectionInfo<Bytes> {
         eh_frame_hdr: eh_frame_hdr.as_ref().and_then(bytes),
         ..ExplicitModuleSectionInfo::default()
     }
+}
+
+fn mapping(file: &object::File<'_>) -> Vec<(&'static str, u64)> {
+    let exported = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
+    let known = |symbol: object::Symbol<'_, '_>| {
+        let name = MAPPING.into_iter().find(|name| symbol.name() == Ok(name))?;
+        Some((name, symbol.address()))
+    };
+    exported.filter_map(known).collect()
 }
 
 /// The names of data: from the file, or from its debug file if it was stripped.

@@ -150,6 +150,26 @@ impl Image {
         self.follow(at, &stack[..copied], cache)
     }
 
+    /// Follows a stack that the kernel has copied.
+    pub(crate) fn unwind_copy(
+        &self,
+        at: Registers,
+        stack: &[u8],
+        scratch: &mut Scratch,
+    ) -> Vec<Place> {
+        self.follow(at, stack, &mut scratch.cache)
+    }
+
+    /// Where functions are that ask the system for memory: those of the C library.
+    pub(crate) fn mapping(&self, files: &Files) -> Vec<(&'static str, u64)> {
+        let libraries = self.placed.iter().filter(|placed| files.get(placed.3).is_c_library);
+        let known = libraries.flat_map(|&(_, _, bias, file)| {
+            let own = files.get(file).mapping().iter();
+            own.map(move |&(name, address)| (name, address.wrapping_add(bias)))
+        });
+        known.collect()
+    }
+
     /// Follows a stack of which this much was copied.
     fn follow(&self, at: Registers, stack: &[u8], cache: &mut CacheX86_64) -> Vec<Place> {
         if !cfg!(target_arch = "x86_64") {

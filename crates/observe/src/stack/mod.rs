@@ -4,4 +4,5 @@
 pub(crate) mod file;
 pub(crate) mod image;
 pub(crate) mod symbol;
+pub(crate) mod touch;
 pub(crate) mod wait;

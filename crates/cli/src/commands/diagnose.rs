@@ -1,0 +1,84 @@
+//! `freehold diagnose`: whether the allocator is the problem, and what is otherwise.
+
+use std::time::Duration;
+
+use clap::Args;
+use freehold_lab::process;
+use freehold_model::Diagnosis;
+use freehold_observe::diagnose::Diagnose as Watching;
+use freehold_report::{diagnosis, provenance};
+
+use crate::args::parse_positive_seconds;
+use crate::exit::{Exit, Failure};
+use crate::subject::SubjectArgs;
+use crate::ui::{self, Ui};
+
+const EXAMPLES: &str = "\
+Examples:
+  freehold diagnose -- ./server --bench
+  freehold diagnose --seconds 30 -p $(pgrep -n server)
+  freehold diagnose --json -- ./batch | jq -r .cause
+
+The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
+false sharing, page faults, mapping, advice, growing memory, threads that begin and end, too few
+processors, computing, nothing to do. It says what it rests on, and how sure it is.
+
+Nothing is stopped, and no root is needed for what you start yourself. Where performance events of
+user mode are forbidden (kernel.perf_event_paranoid above 2, some containers), the verdict rests on
+counters and waits alone, and is called less sure.";
+
+/// Tell whether the allocator is the problem: waiting, work, memory, or none of them
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Diagnose {
+    /// Observe for so long; without it until the process ends, or an interrupt
+    #[arg(short = 'd', long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
+    seconds: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    subject: SubjectArgs,
+}
+
+impl Diagnose {
+    pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
+        let subject = self.subject.begin(|_| {})?;
+        let pid = subject.pid();
+        let mut watching = Watching::of(pid).map_err(|error| subject.refused(&error))?;
+        let mut allocator = None;
+        let words = subject.command_line();
+        let duration = self.seconds.map(Duration::from_secs_f64);
+        let mut looks = 0_u32;
+        watching.watch(duration, &mut |pause| {
+            // At first the libraries may not be there yet.
+            if looks.is_power_of_two() {
+                allocator = allocator_of(pid).or(allocator.take());
+            }
+            looks += 1;
+            subject.pause(pause)
+        });
+        let found = watching.diagnosis();
+        let is_command = subject.is_command();
+        let compare = is_command && found.cause.may_be_allocators();
+        let compare = compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
+        let found = Diagnosis { subject: words, allocator, compare, ..found };
+        if self.json {
+            ui::print_json(&found)?;
+        } else {
+            for line in provenance(&found.sources, &found.missing) {
+                ui.note(&line);
+            }
+            ui::print(&diagnosis(&found))?;
+        }
+        subject.end(ui)
+    }
+}
+
+/// The allocator that serves a process, with its version.
+fn allocator_of(pid: u32) -> Option<String> {
+    let report = process::report(pid).ok()?;
+    let live = report.live.into_iter().next()?;
+    let family = live.family?;
+    Some(live.version.map_or(family.clone(), |version| format!("{family} {version}")))
+}

@@ -1,0 +1,149 @@
+//! `freehold diagnose`: the verdict on programs whose behaviour is known. Each says in its source
+//! what the verdict has to be.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{directory, freehold, json, known, known_sources, run, skipped};
+
+/// For how many seconds a program runs: longer if the verdict was wrong, since a machine that is
+/// busy with other things shows little of a program within a second.
+const SECONDS: [&str; 3] = ["1", "2.5", "5"];
+
+/// What has to be said of a program.
+fn verdict_in(source: &str) -> Option<&str> {
+    let (_, rest) = source.split_once("Verdict: ")?;
+    rest.split_whitespace().next()
+}
+
+/// The programs with a verdict.
+fn programs() -> Vec<(String, String)> {
+    let files = fs::read_dir(known_sources()).expect("the programs").flatten();
+    let named = files.filter_map(|file| {
+        let source = fs::read_to_string(file.path()).ok()?;
+        let name = file.file_name().into_string().ok()?;
+        Some((name, verdict_in(&source)?.to_owned()))
+    });
+    let mut programs: Vec<_> = named.collect();
+    programs.sort();
+    programs
+}
+
+/// Insists that the verdict is right, in one of some attempts.
+fn insist(name: &str, verdict: &str, diagnose: impl Fn(&str) -> Value) {
+    let mut last = Value::Null;
+    for seconds in SECONDS {
+        last = diagnose(seconds);
+        if last["cause"] == verdict {
+            return;
+        }
+    }
+    panic!("{name}: not {verdict} but {last:#}");
+}
+
+/// Checks the programs whose verdict is one of these.
+fn check(verdicts: &[&str]) {
+    let directory = directory();
+    let mut checked = 0;
+    for (name, verdict) in programs().iter().filter(|own| verdicts.contains(&own.1.as_str())) {
+        let Some(program) = known(&directory, name) else { return };
+        let program = program.to_string_lossy();
+        insist(name, verdict, |seconds| {
+            json(&run(&["diagnose", "--json", "--", &program, seconds]).with(0).out)
+        });
+        checked += 1;
+    }
+    assert!(checked >= verdicts.len(), "{verdicts:?}: {checked} programs");
+}
+
+#[test]
+fn there_are_two_dozen_programs() {
+    assert!(programs().len() >= 24, "{:?}", programs());
+}
+
+#[test]
+fn locks_are_told_from_each_other_and_from_having_nothing_to_do() {
+    check(&["allocator_contention", "other_lock", "idle"]);
+}
+
+#[test]
+fn computing_is_told_by_whom_and_by_how_many() {
+    check(&["computing", "starved", "allocator_cpu", "thread_churn", "too_short"]);
+}
+
+#[test]
+fn a_busy_kernel_is_explained() {
+    check(&["page_faults", "mapping_storm", "advice_storm"]);
+}
+
+#[test]
+fn lines_that_threads_share_are_found_without_counters_of_the_processor() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skipped("instructions are decoded on x86-64 only");
+    }
+    if fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|list| list.trim() == "0") {
+        return skipped("on one processor no two threads share anything at a time");
+    }
+    check(&["spinning", "false_sharing"]);
+}
+
+#[test]
+fn memory_that_grows_is_noticed() {
+    check(&["memory_grows"]);
+}
+
+/// The command as a user without any rights would run it; `None` where that cannot be tried.
+fn as_nobody(directory: &TempDir) -> Option<impl Fn() -> Command> {
+    const NOBODY: u32 = 65_534;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    let copy = directory.path().join("freehold");
+    fs::copy(freehold().get_program(), &copy).expect("copied");
+    let command = move || {
+        let mut command = Command::new(&copy);
+        command.uid(NOBODY).gid(NOBODY).env_remove("LD_PRELOAD");
+        command
+    };
+    let works = command().arg("--version").output().is_ok_and(|output| output.status.success());
+    works.then_some(command)
+}
+
+#[test]
+fn no_root_is_needed_for_the_verdict() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("the other tests run without root already");
+    }
+    let directory = directory();
+    let Some(command) = as_nobody(&directory) else {
+        return skipped("nothing can be run as nobody");
+    };
+    for name in ["arena_one.c", "mutex_app.c", "mmap_storm.c", "cpu_bound.c"] {
+        let Some(program) = known(&directory, name) else { return };
+        let verdict = programs().into_iter().find(|own| own.0 == name).expect("it has one").1;
+        insist(name, &verdict, |seconds| {
+            let mut command = command();
+            command.args(["diagnose", "--json", "--"]).arg(&program).arg(seconds);
+            json(&String::from_utf8_lossy(&command.output().expect("it runs").stdout))
+        });
+    }
+}
+
+#[test]
+fn the_verdict_reads_as_text_with_the_command_that_would_measure_a_change() {
+    let directory = directory();
+    let Some(program) = known(&directory, "arena_one.c") else { return };
+    let program = program.to_string_lossy();
+    insist("arena_one.c", "allocator_contention", |seconds| {
+        let said = run(&["diagnose", "--", &program, seconds]).with(0).out;
+        let is_right = said.starts_with("Allocator contention");
+        if is_right {
+            assert!(said.contains("glibc main_arena"), "{said}");
+            assert!(said.contains(&format!("freehold compare -- {program} ")), "{said}");
+        }
+        serde_json::json!({ "cause": if is_right { "allocator_contention" } else { "" } })
+    });
+}

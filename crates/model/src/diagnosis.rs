@@ -1,0 +1,191 @@
+//! What is the matter with a program: what `freehold diagnose` says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Cost, Gap, Source};
+use crate::locks::{Frame, WaitRow};
+use crate::schema::Document;
+
+/// What a program's time, or memory, goes to first of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Threads wait for locks of the allocator.
+    AllocatorContention,
+    /// The allocator takes the processor.
+    AllocatorCpu,
+    /// Threads wait for another lock.
+    OtherLock,
+    /// Threads spin, or write one word all together.
+    Spinning,
+    /// Threads write different words of the same cache line.
+    FalseSharing,
+    /// Memory is touched for the first time again and again.
+    PageFaults,
+    /// Memory is mapped and unmapped again and again.
+    MappingStorm,
+    /// The system is told again and again that memory is not needed.
+    AdviceStorm,
+    /// Memory grows and grows.
+    MemoryGrows,
+    /// Threads begin and end again and again.
+    ThreadChurn,
+    /// There are more threads that want to run than processors.
+    Starved,
+    /// The program computes.
+    Computing,
+    /// Threads wait for work, for time, or for input and output.
+    Idle,
+    /// It ended before anything could be seen.
+    TooShort,
+}
+
+impl Cause {
+    /// Whether another allocator may change something.
+    pub fn may_be_allocators(self) -> bool {
+        matches!(
+            self,
+            Self::AllocatorContention
+                | Self::AllocatorCpu
+                | Self::FalseSharing
+                | Self::PageFaults
+                | Self::MappingStorm
+                | Self::AdviceStorm
+                | Self::MemoryGrows
+        )
+    }
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Something is missing, or there was little to see.
+    Low,
+    /// What decides is near where it would decide otherwise.
+    Medium,
+    /// It is far from there.
+    High,
+}
+
+/// A function and its part of something.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Portion {
+    /// The function.
+    pub function: Frame,
+    /// The part, from 0 to 1.
+    pub share: f64,
+}
+
+/// The numbers that a verdict rests on. Times are of all threads together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// How long was observed.
+    pub seconds: f64,
+    /// The time of all threads.
+    pub thread_seconds: f64,
+    /// Processors that the program may use.
+    pub cpus: u32,
+    /// On a processor, in the program.
+    pub user_seconds: f64,
+    /// On a processor, in the kernel.
+    pub system_seconds: f64,
+    /// Runnable, without a processor.
+    pub starved_seconds: f64,
+    /// Blocked in page faults.
+    pub fault_seconds: f64,
+    /// Waiting for locks of the allocator.
+    pub allocator_lock_seconds: f64,
+    /// Waiting for other locks.
+    pub other_lock_seconds: f64,
+    /// Looks at waiting threads.
+    pub looks: u64,
+    /// Samples of running threads; `None` where they may not be taken.
+    pub samples: Option<u64>,
+    /// The part of the samples that is in the allocator.
+    pub allocator_cpu_share: f64,
+    /// The part of the page faults that is in the allocator.
+    pub allocator_fault_share: f64,
+    /// The part of the samples that touches words which threads write all together.
+    pub atomic_share: f64,
+    /// The part of the samples that touches different words of a line in turns.
+    pub false_sharing_share: f64,
+    /// Page faults without a disk, a second.
+    pub faults_per_second: f64,
+    /// Anonymous mappings made, a second.
+    pub mappings_per_second: f64,
+    /// Calls of functions that ask the system for memory, a second, counted in windows.
+    pub calls_per_second: BTreeMap<String, f64>,
+    /// Threads begun, a second.
+    pub threads_per_second: f64,
+    /// Resident memory, in bytes, at equal distances of time.
+    pub resident_bytes: Vec<u64>,
+    /// The function with most time of its own.
+    pub hottest: Option<Portion>,
+    /// The function of the program with most page faults.
+    pub faulting: Option<Portion>,
+}
+
+impl Findings {
+    /// Time on a processor.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+
+    /// Time in which threads ran, or wanted to.
+    pub fn wanted_seconds(&self) -> f64 {
+        self.cpu_seconds() + self.starved_seconds
+    }
+
+    /// Time in which threads had something to do, or were kept from it.
+    pub fn busy_seconds(&self) -> f64 {
+        self.cpu_seconds()
+            + self.starved_seconds
+            + self.fault_seconds
+            + self.allocator_lock_seconds
+            + self.other_lock_seconds
+    }
+
+    /// A part of the time in which threads had something to do.
+    pub fn of_busy(&self, seconds: f64) -> f64 {
+        let busy = self.busy_seconds();
+        if busy > 0.0 { seconds / busy } else { 0.0 }
+    }
+}
+
+/// What is the matter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// What was observed: a command line.
+    pub subject: Vec<String>,
+    /// The allocator that serves it.
+    pub allocator: Option<String>,
+    /// What it comes to.
+    pub cause: Cause,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// The verdict in words.
+    pub summary: String,
+    /// What it rests on, in words.
+    pub evidence: Vec<String>,
+    /// What another allocator would likely change, in words.
+    pub switching: String,
+    /// The command that would measure it.
+    pub compare: Option<String>,
+    /// The numbers.
+    pub findings: Findings,
+    /// The locks that were waited for most.
+    pub locks: Vec<WaitRow>,
+    /// Where the numbers come from.
+    pub sources: Vec<Source>,
+    /// What could not be had.
+    pub missing: Vec<Gap>,
+    /// What observing cost.
+    pub cost: Cost,
+}
+
+impl Document for Diagnosis {
+    const KIND: &'static str = "diagnosis";
+}

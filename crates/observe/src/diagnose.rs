@@ -1,0 +1,190 @@
+//! `freehold diagnose`: locks, samples and memory of a process, observed together, and what they
+//! come to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use freehold_model::{Diagnosis, Findings, Frame, Gap, LocksReport, Portion, Source, WaitKind};
+
+use crate::locks::Locks;
+use crate::profile::{Profile, Profiled};
+use crate::target::TargetError;
+use crate::words;
+use crate::{clock, verdict};
+
+/// How often memory is read.
+const MEMORY_NS: u64 = 100_000_000;
+
+/// Points of memory that are kept. When there are as many, every second one is dropped.
+const MOST_POINTS: usize = 256;
+
+/// Locks that are listed.
+const LOCKS: usize = 5;
+
+/// Observes a process.
+pub struct Diagnose {
+    locks: Locks,
+    /// Samples, or why there are none.
+    profile: Result<Profile, String>,
+    memory: Memory,
+}
+
+impl Diagnose {
+    /// Begins to observe a process.
+    pub fn of(pid: u32) -> Result<Self, TargetError> {
+        let profile = Profile::of(pid).map_err(|error| error.to_string());
+        Ok(Self { locks: Locks::of(pid)?, profile, memory: Memory::default() })
+    }
+
+    /// Observes for this long, or until nothing is left to observe, or `pause`, which waits for
+    /// the given time, says that it is enough.
+    pub fn watch(
+        &mut self,
+        duration: Option<Duration>,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+    ) {
+        let Self { locks, profile, memory } = self;
+        locks.watch(duration, &mut |processes, time| {
+            if let Ok(profile) = profile {
+                profile.take();
+            }
+            memory.look(processes);
+            pause(time)
+        });
+        if let Ok(profile) = &mut self.profile {
+            profile.take();
+        }
+    }
+
+    /// What it comes to.
+    pub fn diagnosis(&self) -> Diagnosis {
+        let report = self.locks.report();
+        let profiled = self.profile.as_ref().ok().map(Profile::profiled);
+        let findings = self.findings(&report, profiled.as_ref());
+        let (cause, confidence) = verdict::judge(&findings);
+        let mut locks = report.waits;
+        locks.retain(|row| row.kind.is_contention());
+        locks.truncate(LOCKS);
+        let mut diagnosis = Diagnosis {
+            subject: Vec::new(),
+            allocator: None,
+            cause,
+            confidence,
+            summary: String::new(),
+            evidence: words::evidence(&findings, &locks),
+            switching: words::switching(cause).to_owned(),
+            compare: None,
+            findings,
+            locks,
+            sources: report.sources,
+            missing: report.missing,
+            cost: report.cost,
+        };
+        diagnosis.summary = words::summary(&diagnosis);
+        self.tell_sources(&mut diagnosis);
+        diagnosis
+    }
+
+    fn findings(&self, report: &LocksReport, profiled: Option<&Profiled>) -> Findings {
+        let total = self.locks.total();
+        let per_second =
+            |count: f64| if report.seconds > 0.0 { count / report.seconds } else { 0.0 };
+        let mut findings = Findings {
+            seconds: report.seconds,
+            thread_seconds: report.thread_seconds,
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            user_seconds: total.shares.usr,
+            system_seconds: total.shares.sys,
+            starved_seconds: total.shares.lat,
+            fault_seconds: report.fault_seconds,
+            allocator_lock_seconds: report.seconds_in(WaitKind::AllocatorLock),
+            other_lock_seconds: report.seconds_in(WaitKind::Lock),
+            looks: report.waits.iter().map(|row| row.looks).sum(),
+            faults_per_second: per_second(total.minor_faults as f64),
+            resident_bytes: self.memory.points.clone(),
+            ..Findings::default()
+        };
+        if let Some(profiled) = profiled {
+            let totals = profiled.totals;
+            findings.samples = Some(totals.samples);
+            findings.allocator_cpu_share = profiled.allocator_share;
+            findings.allocator_fault_share = profiled.allocator_faults;
+            findings.atomic_share = profiled.atomic_share;
+            findings.false_sharing_share = profiled.false_share;
+            findings.mappings_per_second = per_second(totals.mappings as f64);
+            findings.threads_per_second = per_second(totals.threads_begun as f64);
+            findings.calls_per_second = calls(profiled);
+            findings.hottest = profiled.hottest.clone().map(portion);
+            findings.faulting = profiled.faulting.clone().map(portion);
+        }
+        findings
+    }
+
+    fn tell_sources(&self, diagnosis: &mut Diagnosis) {
+        match &self.profile {
+            Ok(_) => diagnosis.sources.push(Source::new(
+                "shares of processor time and page faults, threads begun, mappings",
+                "perf events of user mode",
+                "1/sqrt(samples); counts exact but for lost records",
+            )),
+            Err(reason) => diagnosis.missing.push(Gap::allowed_by(
+                &format!("shares of processor time and page faults ({reason})"),
+                "sysctl kernel.perf_event_paranoid=2, or be root",
+            )),
+        }
+        diagnosis.sources.push(Source::new(
+            "resident memory",
+            "statm",
+            "exact, ten times a second",
+        ));
+    }
+}
+
+fn portion((function, share): (Frame, f64)) -> Portion {
+    Portion { function, share }
+}
+
+fn calls(profiled: &Profiled) -> BTreeMap<String, f64> {
+    profiled.calls.iter().map(|&(name, rate)| (name.to_owned(), rate)).collect()
+}
+
+fn resident_pages(pid: u32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    statm.split(' ').nth(1)?.parse().ok()
+}
+
+/// Resident memory over time.
+#[derive(Debug, Default)]
+struct Memory {
+    points: Vec<u64>,
+    last_ns: u64,
+    /// Between two points, in nanoseconds; 0 before the first.
+    distance_ns: u64,
+}
+
+impl Memory {
+    fn look(&mut self, processes: &[u32]) {
+        let now = clock::now_ns();
+        if now - self.last_ns < self.distance_ns {
+            return;
+        }
+        self.distance_ns = self.distance_ns.max(MEMORY_NS);
+        let pages: u64 = processes.iter().filter_map(|&pid| resident_pages(pid)).sum();
+        if pages == 0 {
+            // They have ended.
+            return;
+        }
+        self.last_ns = now;
+        self.points.push(pages * rustix::param::page_size() as u64);
+        if self.points.len() >= MOST_POINTS {
+            let mut keep = false;
+            self.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.distance_ns *= 2;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Cache lines that several threads write at the same time: whether they write the same word, as
+//! spinning threads do, or words that only happen to lie beside each other. Pure bookkeeping.
+
+use std::collections::HashMap;
+
+use crate::stack::touch::Touch;
+
+/// Lines that are kept. Those that are touched when there are as many are left out.
+const MOST_LINES: usize = 65_536;
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// What one thread did to a line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Use {
+    tid: u32,
+    samples: u32,
+    writes: u32,
+    atomics: u32,
+    /// The bytes at which it touched the line, a bit each.
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    uses: Vec<Use>,
+    last: u32,
+    /// How often another thread than the one before touched it.
+    turns: u32,
+}
+
+/// How a line is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// By one thread, or hardly.
+    None,
+    /// Threads write the same word in one step: a lock that is spun for, a counter.
+    Atomic,
+    /// Threads write different words.
+    False,
+}
+
+/// The lines that samples touched.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    lines: HashMap<u64, Line>,
+    samples: u32,
+}
+
+/// How many samples touched lines that are shared in each way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// Words that are written in one step.
+    pub(crate) atomic: u32,
+    /// Different words of a line.
+    pub(crate) falsely: u32,
+}
+
+impl Lines {
+    /// Takes account of what a sample of a thread touches.
+    pub(crate) fn add(&mut self, tid: u32, touches: &[Touch]) {
+        self.samples += 1;
+        for touch in touches {
+            let at = touch.address / LINE;
+            if self.lines.len() < MOST_LINES || self.lines.contains_key(&at) {
+                self.lines.entry(at).or_default().add(tid, touch);
+            }
+        }
+    }
+
+    /// How many samples touched shared lines. A sample that touches several counts once at most,
+    /// as far as the sum can tell.
+    pub(crate) fn shared(&self) -> Shared {
+        let mut shared = Shared::default();
+        for line in self.lines.values() {
+            match line.sharing() {
+                Sharing::None => {}
+                Sharing::Atomic => shared.atomic += line.samples(),
+                Sharing::False => shared.falsely += line.samples(),
+            }
+        }
+        let limit = |samples: u32| samples.min(self.samples);
+        Shared { atomic: limit(shared.atomic), falsely: limit(shared.falsely) }
+    }
+}
+
+impl Line {
+    fn add(&mut self, tid: u32, touch: &Touch) {
+        let at = self.uses.iter().position(|own| own.tid == tid).unwrap_or_else(|| {
+            self.uses.push(Use { tid, ..Use::default() });
+            self.uses.len() - 1
+        });
+        self.turns += u32::from(self.last != tid);
+        self.last = tid;
+        let own = &mut self.uses[at];
+        own.samples += 1;
+        own.writes += u32::from(touch.is_write);
+        own.atomics += u32::from(touch.is_atomic);
+        own.bytes |= 1 << (touch.address % LINE);
+    }
+
+    fn samples(&self) -> u32 {
+        self.uses.iter().map(|own| own.samples).sum()
+    }
+
+    /// Shared is what at least two threads touch often, in turns, and one of them writes.
+    fn sharing(&self) -> Sharing {
+        const FEWEST: u32 = 4;
+        let all = self.samples();
+        let often: Vec<_> = self
+            .uses
+            .iter()
+            .filter(|own| own.samples >= FEWEST && own.samples * 20 >= all)
+            .collect();
+        let in_turns = self.turns * 10 >= all;
+        let writers = often.iter().filter(|own| own.writes > 0).count();
+        if often.len() < 2 || !in_turns || writers == 0 {
+            return Sharing::None;
+        }
+        let same = often.iter().skip(1).any(|own| own.bytes & often[0].bytes != 0);
+        let atomics: u32 = often.iter().map(|own| own.atomics).sum();
+        match (same, atomics) {
+            (true, 0) => Sharing::None,
+            (true, _) => Sharing::Atomic,
+            (false, _) if writers >= 2 => Sharing::False,
+            (false, _) => Sharing::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(address: u64) -> Touch {
+        Touch { address, is_write: true, is_atomic: false }
+    }
+
+    fn shared(touches: impl Fn(u32) -> Touch, threads: u32) -> Shared {
+        let mut lines = Lines::default();
+        for n in 0..40 {
+            let tid = 1 + n % threads;
+            lines.add(tid, &[touches(tid)]);
+        }
+        lines.shared()
+    }
+
+    #[test]
+    fn words_beside_each_other_that_threads_write_in_turns_are_shared_falsely() {
+        let beside = shared(|tid| written(0x1000 + u64::from(tid) * 8), 2);
+        assert_eq!(beside, Shared { atomic: 0, falsely: 40 });
+        let apart = shared(|tid| written(0x1000 + u64::from(tid) * 64), 2);
+        assert_eq!(apart, Shared::default());
+    }
+
+    #[test]
+    fn a_word_that_threads_exchange_is_shared_by_intent() {
+        let spun = shared(|_| Touch { is_atomic: true, ..written(0x1000) }, 3);
+        assert_eq!(spun, Shared { atomic: 40, falsely: 0 });
+    }
+
+    #[test]
+    fn reading_together_is_no_harm() {
+        let read = Touch { is_write: false, ..written(0x1000) };
+        assert_eq!(shared(|_| read, 3), Shared::default());
+    }
+
+    #[test]
+    fn memory_that_was_handed_on_once_is_not_shared() {
+        let mut lines = Lines::default();
+        for n in 0..40 {
+            let tid = 1 + n / 20;
+            lines.add(tid, &[written(0x1000 + u64::from(tid) * 8)]);
+        }
+        assert_eq!(lines.shared(), Shared::default());
+    }
+}

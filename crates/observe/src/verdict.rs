@@ -1,0 +1,319 @@
+//! From numbers to a cause. Pure: every threshold is here, with what it is for.
+
+use freehold_model::{Cause, Confidence, Findings};
+
+/// Below this there is next to nothing to see.
+const SHORTEST_SECONDS: f64 = 0.25;
+
+/// Below this part of a processor, threads had nothing to do; the same below this part of their
+/// time, if it was little more of a processor.
+const IDLE: f64 = 0.05;
+
+/// From this part of the time that threads had something to do, locks matter most.
+const LOCKS: f64 = 0.2;
+
+/// From so many threads a second, beginning them matters most.
+const THREADS: f64 = 200.0;
+
+/// From this part of the processor time, the kernel matters most.
+const SYSTEM: f64 = 0.35;
+
+/// From so many calls a second of processor time, mapping or advising matters.
+const CALLS: f64 = 2000.0;
+
+/// From so many page faults a second of processor time, they matter.
+const FAULTS: f64 = 10_000.0;
+
+/// So many page faults cost about as much as mapping once and unmapping.
+const FAULTS_A_MAPPING: f64 = 24.0;
+
+/// From this part of the samples, lines that are shared matter most.
+const SHARED: f64 = 0.25;
+
+/// From this part of the samples, the allocator's own work matters most.
+const ALLOCATOR: f64 = 0.25;
+
+/// From this part of the time that threads wanted to run, waiting for a processor matters most.
+const STARVED: f64 = 0.3;
+
+/// How much memory has to grow to be noticed: so many bytes, and by this part.
+const GROWTH_BYTES: f64 = 8_388_608.0;
+const GROWTH: f64 = 0.25;
+
+/// Fewer samples and looks than this say little.
+const FEW: u64 = 40;
+
+const PAGE: f64 = 4096.0;
+
+/// What the numbers come to, and how sure that is.
+pub(crate) fn judge(findings: &Findings) -> (Cause, Confidence) {
+    let (cause, margin) = decide(findings);
+    let seen = findings.looks + findings.samples.unwrap_or(0);
+    let confidence = match margin {
+        _ if cause == Cause::TooShort => Confidence::Low,
+        _ if seen < FEW || findings.samples.is_none() => Confidence::Low,
+        _ if margin >= 1.5 => Confidence::High,
+        _ => Confidence::Medium,
+    };
+    (cause, confidence)
+}
+
+/// The cause, and by how much what decides exceeds what would do.
+fn decide(findings: &Findings) -> (Cause, f64) {
+    if findings.seconds < SHORTEST_SECONDS {
+        return (Cause::TooShort, 1.0);
+    }
+    let busy = part(findings.busy_seconds(), findings.seconds);
+    let of_threads = part(findings.busy_seconds(), findings.thread_seconds);
+    if busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE) {
+        return (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9));
+    }
+    locks(findings)
+        .or_else(|| threads(findings))
+        .or_else(|| kernel(findings))
+        .or_else(|| growth(findings).map(|growth| (Cause::MemoryGrows, growth)))
+        .or_else(|| sharing(findings))
+        .or_else(|| allocator(findings))
+        .or_else(|| starved(findings))
+        .unwrap_or_else(|| remainder(findings))
+}
+
+fn part(some: f64, all: f64) -> f64 {
+    if all > 0.0 { some / all } else { 0.0 }
+}
+
+fn locks(findings: &Findings) -> Option<(Cause, f64)> {
+    let allocator = findings.of_busy(findings.allocator_lock_seconds);
+    let other = findings.of_busy(findings.other_lock_seconds);
+    let (cause, share) = if allocator >= other {
+        (Cause::AllocatorContention, allocator)
+    } else {
+        (Cause::OtherLock, other)
+    };
+    (share >= LOCKS).then_some((cause, share / LOCKS))
+}
+
+fn threads(findings: &Findings) -> Option<(Cause, f64)> {
+    let rate = findings.threads_per_second;
+    (rate >= THREADS).then_some((Cause::ThreadChurn, rate / THREADS))
+}
+
+/// What the kernel is busy with. Growth that explains most of the page faults comes first: they are
+/// what it takes to grow.
+fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
+    let cpu = part(findings.cpu_seconds(), findings.seconds);
+    let system = part(findings.system_seconds, findings.cpu_seconds());
+    let blocked = findings.of_busy(findings.fault_seconds);
+    if system < SYSTEM && blocked < LOCKS {
+        return None;
+    }
+    let faults = findings.faults_per_second;
+    if let Some(growth) = growth(findings)
+        && grown_bytes(findings) / PAGE >= 0.5 * faults * findings.seconds * 0.75
+    {
+        return Some((Cause::MemoryGrows, growth));
+    }
+    let calls = |name: &str| findings.calls_per_second.get(name).copied().unwrap_or(0.0);
+    let mappings = findings.mappings_per_second.max(calls("munmap")).max(calls("mmap"));
+    let advice = calls("madvise");
+    // What a call costs differs little; each is compared with the faults that follow it.
+    let candidates = [
+        (Cause::MappingStorm, mappings, CALLS, mappings * FAULTS_A_MAPPING >= faults),
+        (Cause::AdviceStorm, advice, CALLS, advice * FAULTS_A_MAPPING >= faults),
+        (Cause::PageFaults, faults, FAULTS, true),
+    ];
+    let rated =
+        candidates.into_iter().filter(|&(_, rate, least, is_most)| is_most && rate >= least * cpu);
+    let best = rated.max_by(|a, b| weight(a.0, a.1).total_cmp(&weight(b.0, b.1)));
+    best.map(|(cause, ..)| (cause, (system / SYSTEM).max(blocked / LOCKS)))
+}
+
+/// What calls at this rate cost, in page faults.
+fn weight(cause: Cause, rate: f64) -> f64 {
+    if cause == Cause::PageFaults { rate } else { rate * FAULTS_A_MAPPING }
+}
+
+/// How far resident memory grew beyond what is noticed: nothing if it did not grow all the time.
+fn growth(findings: &Findings) -> Option<f64> {
+    let [first, second, third, last] = quarters(&findings.resident_bytes)?;
+    let grows = first < second && second < third && third < last;
+    let least = GROWTH_BYTES.max(GROWTH * first);
+    let grown = last - first;
+    (grows && grown >= least).then_some(grown / least)
+}
+
+/// Bytes that resident memory grew after the first quarter.
+fn grown_bytes(findings: &Findings) -> f64 {
+    quarters(&findings.resident_bytes).map_or(0.0, |[first, .., last]| last - first)
+}
+
+/// Resident memory after each quarter of the time.
+fn quarters(series: &[u64]) -> Option<[f64; 4]> {
+    let last = series.len().checked_sub(1).filter(|&last| last >= 4)?;
+    Some([1, 2, 3, 4].map(|n| series[last * n / 4] as f64))
+}
+
+fn sharing(findings: &Findings) -> Option<(Cause, f64)> {
+    let (atomic, falsely) = (findings.atomic_share, findings.false_sharing_share);
+    let (cause, share) =
+        if atomic >= falsely { (Cause::Spinning, atomic) } else { (Cause::FalseSharing, falsely) };
+    (share >= SHARED).then_some((cause, share / SHARED))
+}
+
+fn allocator(findings: &Findings) -> Option<(Cause, f64)> {
+    let of_cpu = part(findings.user_seconds, findings.cpu_seconds());
+    let share = findings.allocator_cpu_share * of_cpu;
+    (share >= ALLOCATOR).then_some((Cause::AllocatorCpu, share / ALLOCATOR))
+}
+
+fn starved(findings: &Findings) -> Option<(Cause, f64)> {
+    let wanted = findings.wanted_seconds();
+    let share = part(findings.starved_seconds, wanted);
+    let runnable = part(wanted, findings.seconds);
+    // Where the program's own threads would fit, it is other programs that are in their way.
+    let is_own = runnable >= 1.2 * f64::from(findings.cpus);
+    (share >= STARVED && is_own).then_some((Cause::Starved, share / STARVED))
+}
+
+fn remainder(findings: &Findings) -> (Cause, f64) {
+    let wanted = findings.wanted_seconds();
+    let share = part(wanted, findings.seconds);
+    if share >= 0.5 { (Cause::Computing, share / 0.5) } else { (Cause::Idle, 1.0 - share) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program of two threads that compute.
+    fn computing() -> Findings {
+        Findings {
+            seconds: 10.0,
+            thread_seconds: 20.0,
+            cpus: 2,
+            user_seconds: 19.0,
+            system_seconds: 0.1,
+            starved_seconds: 0.5,
+            looks: 900,
+            samples: Some(3800),
+            ..Findings::default()
+        }
+    }
+
+    fn cause(findings: &Findings) -> Cause {
+        judge(findings).0
+    }
+
+    #[test]
+    fn a_program_that_computes_is_acquitted() {
+        assert_eq!(judge(&computing()), (Cause::Computing, Confidence::High));
+    }
+
+    #[test]
+    fn of_two_kinds_of_locks_the_one_that_is_waited_for_longer_decides() {
+        let contended = Findings {
+            allocator_lock_seconds: 30.0,
+            other_lock_seconds: 3.0,
+            user_seconds: 10.0,
+            ..computing()
+        };
+        assert_eq!(cause(&contended), Cause::AllocatorContention);
+        let other = Findings { allocator_lock_seconds: 3.0, other_lock_seconds: 30.0, ..contended };
+        assert_eq!(cause(&other), Cause::OtherLock);
+    }
+
+    #[test]
+    fn a_busy_kernel_is_explained_by_what_is_asked_of_it() {
+        let system = Findings { user_seconds: 6.0, system_seconds: 12.0, ..computing() };
+        let faults = Findings { faults_per_second: 400_000.0, ..system.clone() };
+        assert_eq!(cause(&faults), Cause::PageFaults);
+        let maps = Findings {
+            faults_per_second: 200_000.0,
+            mappings_per_second: 100_000.0,
+            ..system.clone()
+        };
+        assert_eq!(cause(&maps), Cause::MappingStorm);
+        let advice = Findings {
+            faults_per_second: 200_000.0,
+            calls_per_second: [("madvise".to_owned(), 90_000.0)].into(),
+            ..system.clone()
+        };
+        assert_eq!(cause(&advice), Cause::AdviceStorm);
+        // Large pieces: what costs is touching them.
+        let large =
+            Findings { faults_per_second: 400_000.0, mappings_per_second: 50.0, ..system.clone() };
+        assert_eq!(cause(&large), Cause::PageFaults);
+        assert_eq!(cause(&system), Cause::Computing);
+    }
+
+    #[test]
+    fn memory_that_grows_all_the_time_is_told_from_memory_that_has_grown() {
+        const MIB: u64 = 1 << 20;
+        let growing = (0..20).map(|n| (20 + n * 4) * MIB).collect();
+        let grows = Findings { resident_bytes: growing, ..computing() };
+        assert_eq!(cause(&grows), Cause::MemoryGrows);
+        let grown = (0..20).map(|n| (20 + n.min(3) * 10) * MIB).collect();
+        let steady = Findings { resident_bytes: grown, ..computing() };
+        assert_eq!(cause(&steady), Cause::Computing);
+        let few = Findings { resident_bytes: vec![MIB, 100 * MIB], ..computing() };
+        assert_eq!(cause(&few), Cause::Computing);
+    }
+
+    #[test]
+    fn faults_that_growth_explains_are_growth() {
+        const MIB: u64 = 1 << 20;
+        let growing = (0..=20).map(|n| n * 400 * MIB).collect();
+        let grows = Findings {
+            user_seconds: 6.0,
+            system_seconds: 12.0,
+            faults_per_second: 204_800.0,
+            resident_bytes: growing,
+            ..computing()
+        };
+        assert_eq!(cause(&grows), Cause::MemoryGrows);
+    }
+
+    #[test]
+    fn lines_that_are_shared_are_told_by_what_is_written() {
+        let falsely = Findings { false_sharing_share: 0.7, ..computing() };
+        assert_eq!(cause(&falsely), Cause::FalseSharing);
+        let spinning = Findings { atomic_share: 0.7, ..computing() };
+        assert_eq!(cause(&spinning), Cause::Spinning);
+    }
+
+    #[test]
+    fn the_allocators_own_work_counts_as_a_part_of_all_processor_time() {
+        let busy = Findings { allocator_cpu_share: 0.6, ..computing() };
+        assert_eq!(cause(&busy), Cause::AllocatorCpu);
+        let little = Findings { allocator_cpu_share: 0.1, ..computing() };
+        assert_eq!(cause(&little), Cause::Computing);
+    }
+
+    #[test]
+    fn waiting_for_a_processor_counts_only_where_the_programs_own_threads_are_too_many() {
+        let many = Findings { starved_seconds: 60.0, thread_seconds: 80.0, ..computing() };
+        assert_eq!(cause(&many), Cause::Starved);
+        let others = Findings { user_seconds: 5.0, starved_seconds: 5.0, ..computing() };
+        assert_eq!(cause(&others), Cause::Computing);
+    }
+
+    #[test]
+    fn a_program_with_nothing_to_do_is_idle_and_one_that_ended_at_once_too_short() {
+        let idle = Findings { user_seconds: 0.01, starved_seconds: 0.0, ..computing() };
+        assert_eq!(judge(&idle), (Cause::Idle, Confidence::High));
+        let short = Findings { seconds: 0.1, ..computing() };
+        assert_eq!(judge(&short), (Cause::TooShort, Confidence::Low));
+    }
+
+    #[test]
+    fn threads_that_begin_all_the_time_are_noticed() {
+        let churn = Findings { threads_per_second: 5000.0, ..computing() };
+        assert_eq!(cause(&churn), Cause::ThreadChurn);
+    }
+
+    #[test]
+    fn without_samples_nothing_is_sure() {
+        let blind = Findings { samples: None, ..computing() };
+        assert_eq!(judge(&blind), (Cause::Computing, Confidence::Low));
+    }
+}

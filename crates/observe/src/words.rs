@@ -1,0 +1,282 @@
+//! A verdict in words: what it is, what it rests on, what switching would change.
+
+use freehold_model::{Cause, Confidence, Diagnosis, Findings, Frame, WaitKind, WaitRow};
+
+/// The verdict as a paragraph.
+pub(crate) fn summary(diagnosis: &Diagnosis) -> String {
+    let findings = &diagnosis.findings;
+    let sure = match diagnosis.confidence {
+        Confidence::High => "",
+        Confidence::Medium => " This is probable rather than certain.",
+        Confidence::Low => " There was too little to see to be sure.",
+    };
+    format!(
+        "{} {}{sure}",
+        verdict(diagnosis.cause),
+        detail(diagnosis.cause, findings, &diagnosis.locks)
+    )
+}
+
+fn verdict(cause: Cause) -> &'static str {
+    match cause {
+        Cause::AllocatorContention => "The allocator is the problem: threads wait for its locks.",
+        Cause::AllocatorCpu => "The allocator is the problem: it takes the processor.",
+        Cause::OtherLock => "The allocator is not the problem: threads wait for another lock.",
+        Cause::Spinning => {
+            "The allocator is not the problem: threads spin for a lock, or write one word all \
+             together."
+        }
+        Cause::FalseSharing => {
+            "False sharing is suspected: threads write different words of the same cache lines."
+        }
+        Cause::PageFaults => {
+            "Page faults are the problem: memory is touched for the first time again and again."
+        }
+        Cause::MappingStorm => {
+            "Mapping is the problem: memory is taken from the system and given back again and \
+             again."
+        }
+        Cause::AdviceStorm => {
+            "Advice is the problem: the system is told again and again that memory is not needed, \
+             and gives it anew."
+        }
+        Cause::MemoryGrows => "Memory is the problem: it grows and grows.",
+        Cause::ThreadChurn => {
+            "The allocator is not the problem first of all: threads begin and end again and again."
+        }
+        Cause::Starved => {
+            "Not a lock, and not the allocator: there are more threads that want to run than \
+             processors."
+        }
+        Cause::Computing => "Not a lock, and not the allocator: the program computes.",
+        Cause::Idle => {
+            "Not a lock, and not the allocator: threads wait for work, for time, or for input and \
+             output."
+        }
+        Cause::TooShort => "It ended before anything could be seen.",
+    }
+}
+
+/// The numbers that decide, in a sentence.
+fn detail(cause: Cause, findings: &Findings, locks: &[WaitRow]) -> String {
+    match cause {
+        Cause::AllocatorContention => waiting(findings, findings.allocator_lock_seconds, locks),
+        Cause::OtherLock => waiting(findings, findings.other_lock_seconds, locks),
+        Cause::AllocatorCpu => format!(
+            "{} of the time in the program is spent in malloc, free and their kin.",
+            percent(findings.allocator_cpu_share)
+        ),
+        Cause::Spinning => format!(
+            "{} of the samples stand where several threads exchange one word{}.",
+            percent(findings.atomic_share),
+            hot(findings)
+        ),
+        Cause::FalseSharing => format!(
+            "{} of the samples stand where several threads write one line in turns{}.",
+            percent(findings.false_sharing_share),
+            hot(findings)
+        ),
+        Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => format!(
+            "The kernel takes {} of the processor time, with {}{}.",
+            percent(share(findings.system_seconds, findings.cpu_seconds())),
+            rate(findings.faults_per_second, "page faults"),
+            asked(findings),
+        ),
+        Cause::MemoryGrows => growing(findings),
+        Cause::ThreadChurn => format!("{} begin.", rate(findings.threads_per_second, "threads")),
+        Cause::Starved => format!(
+            "Threads that wanted to run waited {} of that time for one of {} processors.",
+            percent(share(findings.starved_seconds, findings.wanted_seconds())),
+            findings.cpus
+        ),
+        Cause::Computing => format!(
+            "{}{}; {} of that in the allocator.",
+            used(findings),
+            hot(findings),
+            percent(findings.allocator_cpu_share)
+        ),
+        Cause::Idle => format!(
+            "{}, and {} of its threads' time was spent waiting for nobody's lock.",
+            used(findings),
+            percent(1.0 - share(findings.busy_seconds(), findings.thread_seconds))
+        ),
+        Cause::TooShort => format!("It ran for {:.2} s.", findings.seconds),
+    }
+}
+
+/// How much went into waiting for locks, of which the first is of the kind that decides.
+fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
+    let is_allocators = findings.allocator_lock_seconds >= findings.other_lock_seconds;
+    let decides = |row: &&WaitRow| (row.kind == WaitKind::AllocatorLock) == is_allocators;
+    let first = locks.iter().find(decides).map(|row| format!(", most of it for {}", lock(row)));
+    format!(
+        "{} of the time in which threads had something to do went into waiting{}.",
+        percent(findings.of_busy(seconds)),
+        first.unwrap_or_default()
+    )
+}
+
+fn growing(findings: &Findings) -> String {
+    let first = findings.resident_bytes.first().copied().unwrap_or(0);
+    let last = findings.resident_bytes.last().copied().unwrap_or(0);
+    let by = findings.faulting.as_ref().map(|portion| {
+        format!("; {} touches {} of it first", portion.function.function, percent(portion.share))
+    });
+    format!(
+        "It grew from {} to {} MiB in {:.1} s{}.",
+        first >> 20,
+        last >> 20,
+        findings.seconds,
+        by.unwrap_or_default()
+    )
+}
+
+/// How much of the processors it used.
+fn used(findings: &Findings) -> String {
+    let used = share(findings.cpu_seconds(), findings.seconds);
+    format!("It used {used:.2} of {} processors", findings.cpus)
+}
+
+/// What it rests on, a line each.
+pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow]) -> Vec<String> {
+    let of = |seconds: f64| percent(share(seconds, findings.thread_seconds));
+    let mut lines = vec![
+        format!(
+            "time of all threads: user {}, kernel {}, waiting for a processor {}, for locks of the \
+             allocator {}, for other locks {}, blocked in page faults {}; the rest without \
+             anything to do",
+            of(findings.user_seconds),
+            of(findings.system_seconds),
+            of(findings.starved_seconds),
+            of(findings.allocator_lock_seconds),
+            of(findings.other_lock_seconds),
+            of(findings.fault_seconds),
+        ),
+        format!(
+            "{}, {}{}",
+            rate(findings.faults_per_second, "page faults"),
+            rate(findings.threads_per_second, "threads begun"),
+            asked(findings)
+        ),
+    ];
+    if let Some(samples) = findings.samples {
+        lines.push(format!(
+            "{} of the samples of running code are in the allocator, {} of the page faults; {} \
+             touch words that threads exchange, {} lines that are shared falsely ({samples} \
+             samples)",
+            percent(findings.allocator_cpu_share),
+            percent(findings.allocator_fault_share),
+            percent(findings.atomic_share),
+            percent(findings.false_sharing_share),
+        ));
+    }
+    if let (Some(first), Some(last)) =
+        (findings.resident_bytes.first(), findings.resident_bytes.last())
+    {
+        let peak = findings.resident_bytes.iter().max().unwrap_or(last);
+        lines.push(format!(
+            "resident memory: {} MiB at first, {} at most, {} at last",
+            first >> 20,
+            peak >> 20,
+            last >> 20
+        ));
+    }
+    lines.extend(locks.iter().take(3).map(|row| {
+        format!("{} waited {:.2} s, by {} waits", lock(row), row.seconds, row.waits.round())
+    }));
+    lines
+}
+
+/// What another allocator would likely change.
+pub(crate) fn switching(cause: Cause) -> &'static str {
+    match cause {
+        Cause::AllocatorContention => {
+            "An allocator whose threads need no common lock would likely remove most of this \
+             waiting. What the threads wait for then, only a measurement can tell."
+        }
+        Cause::AllocatorCpu => {
+            "A faster allocator would make it faster by at most the part that this one takes."
+        }
+        Cause::FalseSharing => {
+            "Another allocator changes this only where the words are objects of different threads; \
+             within one object, only the program can."
+        }
+        Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => {
+            "Where the allocator asks for the memory, one that keeps freed memory for longer would \
+             likely change this, at the price of more memory; where the program asks for it, none \
+             will."
+        }
+        Cause::MemoryGrows => {
+            "If the program keeps what it allocates, no allocator changes that; if it frees it, \
+             one that gives memory back would. A comparison of memory tells which it is."
+        }
+        Cause::ThreadChurn
+        | Cause::OtherLock
+        | Cause::Spinning
+        | Cause::Starved
+        | Cause::Computing
+        | Cause::Idle => "Another allocator would likely change next to nothing.",
+        Cause::TooShort => "Nothing can be said; let it run for longer.",
+    }
+}
+
+/// A lock and who waits for it.
+fn lock(row: &WaitRow) -> String {
+    let caller = row.sites.first().map(|site| &site.caller);
+    let at = caller
+        .filter(|caller| !caller.function.is_empty())
+        .map(|caller| format!(" in {}", place(caller)));
+    format!("{}{}", row.name, at.unwrap_or_default())
+}
+
+fn place(frame: &Frame) -> String {
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            format!("{} ({name}:{line})", frame.function)
+        }
+        _ => frame.function.clone(),
+    }
+}
+
+/// The function with most time of its own.
+fn hot(findings: &Findings) -> String {
+    let hottest = findings.hottest.as_ref();
+    let text = hottest
+        .map(|portion| format!(", {} in {}", percent(portion.share), portion.function.function));
+    text.unwrap_or_default()
+}
+
+/// What is asked of the system.
+fn asked(findings: &Findings) -> String {
+    let mapped = [("mappings".to_owned(), findings.mappings_per_second)];
+    let called = findings.calls_per_second.iter();
+    let called = called.map(|(name, calls)| (format!("calls of {name}"), *calls));
+    let often = mapped.into_iter().chain(called).filter(|(_, calls)| *calls >= 1.0);
+    let mut text = String::new();
+    for (what, calls) in often {
+        text.extend([", ", &rate(calls, &what)]);
+    }
+    if findings.allocator_fault_share >= 0.01 {
+        let share = percent(findings.allocator_fault_share);
+        text.extend(["; ", &share, " of the faults in the allocator"]);
+    }
+    text
+}
+
+fn share(some: f64, all: f64) -> f64 {
+    if all > 0.0 { some / all } else { 0.0 }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// How often something happens a second.
+fn rate(per_second: f64, what: &str) -> String {
+    if per_second >= 10_000.0 {
+        format!("{:.0} thousand {what} a second", per_second / 1000.0)
+    } else {
+        format!("{per_second:.0} {what} a second")
+    }
+}
