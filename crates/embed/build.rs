@@ -1,4 +1,4 @@
-//! Builds libfreehold.so, and the libraries of the models, for the program that carries them.
+//! Builds the libraries for the program that carries them.
 //!
 //! They are built by a cargo of its own, with the profile in which they are released: a debug build
 //! of the tools, a lint run or a coverage run still carries the libraries that users get.
@@ -8,11 +8,13 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The crates that the libraries are made of, in the order of their arrows.
-const SOURCES: [&str; 7] = ["sys", "sync", "heap", "rt", "freehold", "capi", "classic"];
+const SOURCES: [&str; 10] =
+    ["sys", "sync", "heap", "rt", "freehold", "cxx", "capi", "classic", "trace", "recorder"];
 
 /// Each library's package, its file, and the variable that tells the crate where it is.
-const LIBRARIES: [[&str; 3]; 6] = [
+const LIBRARIES: [[&str; 3]; 7] = [
     ["freehold-capi", "libfreehold.so", "FREEHOLD_LIBRARY"],
+    ["freehold-recorder", "libfreehold_recorder.so", "FREEHOLD_RECORDER"],
     ["freehold-model-serial", "libfreehold_model_serial.so", "FREEHOLD_MODEL_SERIAL"],
     ["freehold-model-mtmalloc", "libfreehold_model_mtmalloc.so", "FREEHOLD_MODEL_MTMALLOC"],
     [

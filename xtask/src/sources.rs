@@ -45,7 +45,7 @@ const RULES: &[Rule] = &[
     Rule {
         text: "asm!(",
         within: &["crates/"],
-        except: &["crates/sys/src", "crates/rt/src", "crates/capi/src"],
+        except: &["crates/sys/src", "crates/rt/src"],
         because: "assembly stands where the system, its loader and thread-local storage are met",
     },
     Rule {

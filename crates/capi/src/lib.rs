@@ -15,12 +15,7 @@ pub mod posix;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
-    use core::fmt::Write;
-    let mut message = freehold_sys::stderr::Message::new();
-    // Writing to a fixed buffer cannot fail.
-    let _ = writeln!(message, "freehold: internal error: {info}; aborting");
-    drop(message);
-    freehold_sys::process::abort()
+    freehold_sys::process::panicked("freehold", info)
 }
 
 // Exceptions that C++ throws out of `new` pass through frames of this library.

@@ -5,12 +5,9 @@ use crate::Model;
 use crate::block::{Header, Kind, LARGEST, UNIT, header_of, usable};
 use crate::{segment, thread};
 use core::ffi::{c_int, c_void};
-use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::ptr;
 use freehold_sync::lock::Lock;
-use freehold_sys::process::abort;
-use freehold_sys::stderr::Message;
 
 /// A function that the C library calls around a fork.
 pub type ForkHandler = unsafe extern "C" fn();
@@ -202,11 +199,7 @@ pub fn after_fork_in_child(model: &impl Model) {
 
 /// Says what went wrong within a model, and ends the process.
 pub fn end(panic: &PanicInfo<'_>) -> ! {
-    let mut message = Message::new();
-    // Writing to a fixed buffer cannot fail.
-    let _ = writeln!(message, "freehold's model of a classic allocator: {panic}; aborting");
-    drop(message);
-    abort()
+    freehold_sys::process::panicked("freehold's model of a classic allocator", panic)
 }
 
 /// Makes the crate a library that serves malloc by a model. The symbol is what it is recognised by;

@@ -1,5 +1,4 @@
-//! libfreehold.so, and the models of classic allocators, carried within the program that uses this
-//! crate.
+//! Libraries to preload, carried within the program that uses this crate.
 //!
 //! The dynamic loader can only preload a file, so a library is laid out in a directory of the
 //! user's before it is used. Nobody else may be able to change what is loaded into the user's
@@ -31,6 +30,10 @@ pub struct Library {
 /// The Freehold library.
 pub const FREEHOLD: Library =
     Library { stem: "libfreehold", bytes: include_bytes!(env!("FREEHOLD_LIBRARY")) };
+
+/// What records allocation calls.
+pub const RECORDER: Library =
+    Library { stem: "libfreehold-recorder", bytes: include_bytes!(env!("FREEHOLD_RECORDER")) };
 
 /// The models of classic allocators, by name.
 pub const MODELS: [(&str, Library); 5] = [
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn every_library_is_an_elf_file_and_has_a_name_of_its_own() {
-        let all = [FREEHOLD].into_iter().chain(MODELS.map(|(_, model)| model));
+        let all = [FREEHOLD, RECORDER].into_iter().chain(MODELS.map(|(_, model)| model));
         let mut names: Vec<_> = all
             .map(|library| {
                 assert!(library.bytes.starts_with(b"\x7fELF"));

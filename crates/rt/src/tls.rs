@@ -1,15 +1,14 @@
 //! The thread's cache in thread-local storage, and the fast path on it.
 //!
-//! The storage is of the initial-exec kind: its place relative to the thread pointer is one load
-//! away, never a call. Stable Rust cannot ask for that, so the symbol is defined and addressed in
-//! assembly. It lies in `.tbss`: all zero before anybody has written to it, which is a valid, empty
-//! cache; it may even be wiped again while the program is being loaded. At less than 1 KiB it fits
-//! the room that the C library sets aside, so that the library can also be loaded by `dlopen`.
+//! The storage is of the initial-exec kind (`freehold_sys::tls`): all zero before anybody has
+//! written to it, which is a valid, empty cache. At less than 1 KiB it fits the room that the C
+//! library sets aside, so that the library can also be loaded by `dlopen`.
 //!
 //! The functions that end the fast path are written so that each statement is one or two
 //! instructions on x86-64: see `docs/design.md` for the listing and the count.
 
-use core::arch::{asm, global_asm};
+#[cfg(target_arch = "x86_64")]
+use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use freehold_heap::cache::ThreadCache;
@@ -47,18 +46,10 @@ macro_rules! local_symbol {
     };
 }
 
-global_asm!(
-    concat!(".pushsection .tbss.", local_symbol!(), ",\"awT\",%nobits"),
-    concat!(".globl ", local_symbol!()),
-    concat!(".hidden ", local_symbol!()),
-    concat!(".type ", local_symbol!(), ",%object"),
-    concat!(".size ", local_symbol!(), ",{size}"),
-    ".p2align 6",
-    concat!(local_symbol!(), ":"),
-    ".zero {size}",
-    ".popsection",
-    size = const size_of::<Local>(),
-);
+freehold_sys::thread_storage! {
+    /// The calling thread's storage.
+    pub(crate) fn local() -> *mut Local = local_symbol!();
+}
 
 /// The class of each small size, where assembly can name it.
 #[doc(hidden)]
@@ -97,54 +88,6 @@ macro_rules! naked_allocate {
             slow = sym $slow,
         )
     };
-}
-
-/// The storage's distance from the thread pointer: the same for all threads.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn distance() -> usize {
-    let distance;
-    // SAFETY: reads a constant that the loader has put into the table of offsets.
-    unsafe {
-        asm!(
-            concat!("mov {0}, qword ptr [rip + ", local_symbol!(), "@GOTTPOFF]"),
-            out(reg) distance,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    distance
-}
-
-/// The calling thread's storage.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn local() -> *mut Local {
-    let thread: usize;
-    // SAFETY: on x86-64 the word at the thread pointer is the thread pointer itself.
-    unsafe {
-        asm!("mov {0}, fs:[0]", out(reg) thread, options(pure, readonly, nostack, preserves_flags));
-    }
-    at(thread.wrapping_add(distance()))
-}
-
-/// The calling thread's storage.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub(crate) fn local() -> *mut Local {
-    let (thread, distance): (usize, usize);
-    // SAFETY: reads the thread pointer, and a constant that the loader has put into the table of
-    // offsets.
-    unsafe {
-        asm!(
-            "mrs {0}, tpidr_el0",
-            concat!("adrp {1}, :gottprel:", local_symbol!()),
-            concat!("ldr {1}, [{1}, :gottprel_lo12:", local_symbol!(), "]"),
-            out(reg) thread,
-            out(reg) distance,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    freehold_heap::layout::at(thread.wrapping_add(distance))
 }
 
 /// Takes an object out of the magazine of `class`, if there is one.

@@ -18,9 +18,11 @@ pub mod fake;
 pub mod futex;
 mod linux;
 pub mod process;
+pub mod shared;
 pub mod stderr;
 pub mod syscall;
 mod system;
+pub mod tls;
 pub mod weak;
 
 pub use linux::Linux;

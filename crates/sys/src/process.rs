@@ -1,6 +1,10 @@
 //! Facts about this process and this thread, and the way to end it.
 
 use crate::syscall::{self, number};
+use core::fmt::Write as _;
+
+/// The directory of the process, where a path is taken relative to a descriptor.
+pub(crate) const AT_FDCWD: usize = -100_isize as usize;
 
 /// The kernel's number of the calling thread.
 pub fn thread_id() -> u32 {
@@ -12,6 +16,35 @@ pub fn thread_id() -> u32 {
 pub fn process_id() -> u32 {
     // SAFETY: takes no arguments and cannot fail.
     unsafe { syscall::call(number::GETPID, [0; 6]) as u32 }
+}
+
+/// The kernel's number of the process that started this one, or has taken it over.
+pub fn parent_id() -> u32 {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { syscall::call(number::GETPPID, [0; 6]) as u32 }
+}
+
+/// Says on standard error that `library` has found itself in a state that cannot be, and ends the
+/// process: what a panic amounts to in a library that has no standard library.
+pub fn panicked(library: &str, info: &core::panic::PanicInfo) -> ! {
+    let mut message = crate::stderr::Message::new();
+    // Writing to a fixed buffer cannot fail.
+    let _ = writeln!(message, "{library}: internal error: {info}; aborting");
+    drop(message);
+    abort()
+}
+
+/// Reads where a symbolic link leads into `target`; returns how many bytes that is, at most as many
+/// as there is room for.
+pub fn read_link(link: &core::ffi::CStr, target: &mut [u8]) -> usize {
+    // SAFETY: the path is a C string, and the kernel writes at most as much as there is room for.
+    let n = unsafe {
+        syscall::call(
+            number::READLINKAT,
+            [AT_FDCWD, link.as_ptr() as usize, target.as_mut_ptr() as usize, target.len(), 0, 0],
+        )
+    };
+    if syscall::failed(n) { 0 } else { n as usize }
 }
 
 /// Ends the process by SIGABRT, as `abort(3)` does, without running anything of libc's: a handler
@@ -43,7 +76,6 @@ pub struct File(usize);
 impl File {
     /// Opens `path`, which ends in a zero byte.
     pub fn open(path: &core::ffi::CStr) -> Option<Self> {
-        const AT_FDCWD: usize = -100_isize as usize;
         const O_CLOEXEC: usize = 0o2_000_000;
         // SAFETY: the path is a C string; the other arguments are numbers.
         let fd = unsafe {

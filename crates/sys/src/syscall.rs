@@ -20,12 +20,14 @@ pub mod number {
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
+    pub const GETPPID: usize = 110;
     pub const GETTID: usize = 186;
     pub const FUTEX: usize = 202;
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const CLOCK_GETTIME: usize = 228;
     pub const TGKILL: usize = 234;
     pub const OPENAT: usize = 257;
+    pub const READLINKAT: usize = 267;
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
     pub const PRLIMIT64: usize = 302;
@@ -42,6 +44,7 @@ pub mod number {
     pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
     pub const READ: usize = 63;
+    pub const READLINKAT: usize = 78;
     pub const WRITE: usize = 64;
     pub const EXIT_GROUP: usize = 94;
     pub const FUTEX: usize = 98;
@@ -50,6 +53,7 @@ pub mod number {
     pub const TGKILL: usize = 131;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const GETPID: usize = 172;
+    pub const GETPPID: usize = 173;
     pub const GETTID: usize = 178;
     pub const MUNMAP: usize = 215;
     pub const MREMAP: usize = 216;

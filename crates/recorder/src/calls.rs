@@ -1,0 +1,282 @@
+//! The functions that programs are bound to: each passes the call on, and records it.
+//!
+//! Allocations are recorded when they have been made, frees before they are made: in between the
+//! object is the caller's, so that no other thread can be given the same address, and the records
+//! of an address are in order.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use core::sync::atomic::Ordering;
+use freehold_trace::record::{Function, Note, code};
+
+use crate::thread::{self, Thread};
+use crate::{libc, next, process, writer};
+
+/// Runs as the program starts: a process that never calls is in the trace as well.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+extern "C" fn at_start() {
+    if let Some(thread) = begin() {
+        next::prepare();
+        // SAFETY: `begin` gave the thread.
+        unsafe {
+            process::enter(&mut *thread);
+            writer::leave(thread);
+        }
+    }
+}
+
+/// Begins a call; `None` if it is made within another, and only to be passed on.
+#[inline(always)]
+fn begin() -> Option<*mut Thread> {
+    let thread = thread::current();
+    // SAFETY: the thread's own part.
+    let is_inside = unsafe { &(*thread).is_inside };
+    if is_inside.load(Ordering::Relaxed) {
+        process::count_nested();
+        return None;
+    }
+    is_inside.store(true, Ordering::Relaxed);
+    Some(thread)
+}
+
+/// Ends a call to a function without an alignment that was to allocate, whose record has `code`.
+///
+/// # Safety
+/// `thread` came from [`begin`].
+#[inline(always)]
+unsafe fn end_allocation(
+    thread: *mut Thread,
+    (code, function): (u8, Function),
+    object: *mut c_void,
+    size: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if object.is_null() {
+            writer::noted(thread, &Note::failed(function, size as u64), true);
+        } else {
+            writer::allocated(thread, code, object, size);
+        }
+        writer::leave(thread);
+    }
+}
+
+/// Makes and records a call to a function with an alignment.
+fn allocate_aligned(
+    function: Function,
+    align: usize,
+    size: usize,
+    call: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    let Some(thread) = begin() else {
+        return call();
+    };
+    let object = call();
+    // SAFETY: `begin` gave the thread.
+    unsafe {
+        if object.is_null() {
+            writer::noted(thread, &Note::failed(function, size as u64), true);
+        } else {
+            writer::allocated_aligned(thread, function, object, size, align);
+        }
+        writer::leave(thread);
+    }
+    object
+}
+
+/// `malloc(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    let Some(thread) = begin() else {
+        return next::malloc(size);
+    };
+    let object = next::malloc(size);
+    // SAFETY: `begin` gave the thread.
+    unsafe { end_allocation(thread, (code::MALLOC, Function::Malloc), object, size) };
+    object
+}
+
+/// `calloc(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    let Some(thread) = begin() else {
+        return next::calloc(count, size);
+    };
+    let object = next::calloc(count, size);
+    let bytes = count.saturating_mul(size);
+    // SAFETY: `begin` gave the thread.
+    unsafe { end_allocation(thread, (code::CALLOC, Function::Calloc), object, bytes) };
+    object
+}
+
+/// Passes `object` on to be freed. `variant` tells the forms of `delete` from `free`.
+#[inline(always)]
+unsafe fn release(object: *mut c_void, variant: u8) {
+    let Some(thread) = begin() else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::free(object) };
+    };
+    // SAFETY: `begin` gave the thread; the rest is the caller's promise.
+    unsafe {
+        if object.is_null() {
+            writer::noted(thread, &Note::free_null(), true);
+        } else {
+            writer::released(thread, code::FREE, variant, object);
+        }
+        next::free(object);
+        writer::leave(thread);
+    }
+}
+
+/// `free(3)`.
+///
+/// # Safety
+/// As for the function of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { release(object, 0) }
+}
+
+/// C23's `free_sized`.
+///
+/// # Safety
+/// As for [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(object: *mut c_void, _: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { release(object, 0) }
+}
+
+/// C23's `free_aligned_sized`.
+///
+/// # Safety
+/// As for [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _: usize, _: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { release(object, 0) }
+}
+
+/// `realloc(3)`. The old address is free for others as soon as the next allocator has it, and the
+/// new one is known only afterwards: so there are two records.
+///
+/// # Safety
+/// As for the function of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_void {
+    let Some(thread) = begin() else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::realloc(object, size) };
+    };
+    // SAFETY: `begin` gave the thread; the rest is the caller's promise.
+    unsafe {
+        if !object.is_null() {
+            writer::released(thread, code::REALLOC_FROM, 0, object);
+        }
+        let moved = next::realloc(object, size);
+        if moved.is_null() && size == 0 && !object.is_null() {
+            writer::noted(thread, &Note::realloc_freed(), false);
+            writer::leave(thread);
+        } else {
+            end_allocation(thread, (code::REALLOC_TO, Function::Realloc), moved, size);
+        }
+        moved
+    }
+}
+
+/// `reallocarray(3)`.
+///
+/// # Safety
+/// As for [`realloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(
+    object: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    let Some(bytes) = count.checked_mul(size) else {
+        libc::set_out_of_memory();
+        return ptr::null_mut();
+    };
+    // SAFETY: the caller's promise.
+    unsafe { realloc(object, bytes) }
+}
+
+/// `aligned_alloc(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    allocate_aligned(Function::AlignedAlloc, align, size, || next::aligned_alloc(align, size))
+}
+
+/// `memalign(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    allocate_aligned(Function::Memalign, align, size, || next::memalign(align, size))
+}
+
+/// `posix_memalign(3)`.
+///
+/// # Safety
+/// As for the function of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(
+    result: *mut *mut c_void,
+    align: usize,
+    size: usize,
+) -> c_int {
+    let mut error = 0;
+    allocate_aligned(Function::PosixMemalign, align, size, || {
+        // SAFETY: the caller's promise.
+        error = unsafe { next::posix_memalign(result, align, size) };
+        // SAFETY: the result was written, since there was no error.
+        if error == 0 { unsafe { result.read() } } else { ptr::null_mut() }
+    });
+    error
+}
+
+/// The alignment of `valloc` and `pvalloc` in the trace: what it is on most machines.
+const PAGE: usize = 4096;
+
+/// `valloc(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(size: usize) -> *mut c_void {
+    allocate_aligned(Function::Valloc, PAGE, size, || next::valloc(size))
+}
+
+/// `pvalloc(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    allocate_aligned(Function::Pvalloc, PAGE, size, || next::pvalloc(size))
+}
+
+/// What the C++ operators allocate with. One for no bytes is as large as for one, as it is in the
+/// C++ library.
+extern "C" fn allocate_new(size: usize, align: usize) -> *mut c_void {
+    let size = size.max(1);
+    if align > freehold_cxx::USUAL_ALIGN {
+        return allocate_aligned(Function::NewAligned, align, size, || next::memalign(align, size));
+    }
+    let Some(thread) = begin() else {
+        return next::malloc(size);
+    };
+    let object = next::malloc(size);
+    // SAFETY: `begin` gave the thread.
+    unsafe { end_allocation(thread, (code::NEW, Function::New), object, size) };
+    object
+}
+
+extern "C-unwind" fn new(size: usize) -> *mut c_void {
+    freehold_cxx::new(size, freehold_cxx::USUAL_ALIGN, allocate_new)
+}
+
+unsafe fn delete(object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { release(object, 1) }
+}
+
+freehold_cxx::usual_new!(new);
+freehold_cxx::operators!(allocate_new, delete);

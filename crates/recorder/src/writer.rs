@@ -1,0 +1,246 @@
+//! Writing records: what each call costs.
+//!
+//! A record is written from its end: the first byte comes last, so that a program that is killed in
+//! between leaves a zero byte there, which ends the chunk.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU8, Ordering, compiler_fence};
+use freehold_trace::file::is_sampled;
+use freehold_trace::record::{Function, Note, Packed, code, low_bits};
+
+use crate::process::{self, MANY, OFF, SAMPLED, SINGLE};
+use crate::thread::Thread;
+use crate::{clock, libc};
+
+/// How much a thread writes before it looks at the time again: what takes it about so many
+/// nanoseconds, and at most so many bytes. A thread that calls rarely looks at each call.
+const LOOK_EVERY: u64 = 1000;
+const LONGEST_STRIDE: u64 = 256;
+
+/// What is to be written of a call: its code, and its size if it allocates, else which variant of
+/// the function it was.
+#[derive(Clone, Copy)]
+pub(crate) enum What {
+    Allocated { code: u8, size: u64 },
+    Released { code: u8, variant: u8 },
+}
+
+impl What {
+    #[inline(always)]
+    fn packed(self, before: u64, address: u64) -> Packed {
+        match self {
+            Self::Allocated { code, size } => Packed::sized(code, size, before, address),
+            Self::Released { code, variant } => {
+                Packed::unsized_record(code, variant, before, address)
+            }
+        }
+    }
+}
+
+/// Records an allocation that was made.
+///
+/// # Safety
+/// `thread` is the calling thread's, and inside.
+#[inline(always)]
+pub(crate) unsafe fn allocated(thread: *mut Thread, code: u8, object: *mut c_void, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { write(&mut *thread, What::Allocated { code, size: size as u64 }, object) }
+}
+
+/// Records that an object is about to be given up.
+///
+/// # Safety
+/// `thread` is the calling thread's, and inside.
+#[inline(always)]
+pub(crate) unsafe fn released(thread: *mut Thread, code: u8, variant: u8, object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { write(&mut *thread, What::Released { code, variant }, object) }
+}
+
+#[inline(always)]
+fn write(thread: &mut Thread, what: What, object: *mut c_void) {
+    let address = object.addr() as u64;
+    if thread.next >= thread.pause || low_bits(address) != 0 {
+        return write_slowly(thread, what, address, None);
+    }
+    match process::mode() {
+        SINGLE if libc::is_single_threaded() => thread.clock += 1,
+        MANY if clock::will_do(thread.clock, thread.badge, address) => thread.clock += 1,
+        _ => return write_slowly(thread, what, address, None),
+    }
+    // SAFETY: short of `pause`, which is not beyond `end`, there is room.
+    unsafe { put(thread, what, address) };
+}
+
+/// Sets the clock to the time, if it is behind.
+fn look_at_the_time(thread: &mut Thread) {
+    let time = clock::publish(process::time());
+    if time > thread.clock {
+        // SAFETY: called with room for a record and its notes.
+        unsafe { put_note(thread, &Note::clock(time - thread.clock)) };
+        thread.clock = time;
+    }
+}
+
+/// Writes a record of a call with an address.
+///
+/// # Safety
+/// There is room.
+#[inline(always)]
+unsafe fn put(thread: &mut Thread, what: What, address: u64) {
+    let packed = what.packed(thread.address, address);
+    let place = thread.next;
+    // SAFETY: there is room for the longest record. What is written beyond this one is zero, and
+    // is written over by the next.
+    unsafe {
+        place.add(1).cast::<u64>().write_unaligned(packed.size.to_le());
+        place.add(1 + packed.size_bytes).cast::<u64>().write_unaligned(packed.distance.to_le());
+        finish(thread, packed.head, packed.len());
+    }
+    thread.address = address - u64::from(low_bits(address));
+}
+
+/// Writes a note.
+///
+/// # Safety
+/// There is room.
+unsafe fn put_note(thread: &mut Thread, note: &Note) {
+    let (head, rest) = note.bytes().split_first().unwrap_or((&0, &[]));
+    // SAFETY: there is room for the note.
+    unsafe {
+        thread.next.add(1).copy_from_nonoverlapping(rest.as_ptr(), rest.len());
+        finish(thread, *head, 1 + rest.len());
+    }
+}
+
+/// Writes the first byte of a record whose other bytes are there.
+///
+/// # Safety
+/// As for the record.
+#[inline(always)]
+unsafe fn finish(thread: &mut Thread, head: u8, len: usize) {
+    // Release: for who reads the file while the program runs, and after it was killed.
+    // SAFETY: the byte is the thread's to write.
+    unsafe { AtomicU8::from_ptr(thread.next) }.store(head, Ordering::Release);
+    thread.next = thread.next.wrapping_add(len);
+}
+
+/// The way of a call that is anything but usual: the first of a thread, one after which the time
+/// is due, one with an object that another thread had, one with an alignment, one of a process that
+/// records a share.
+#[cold]
+#[inline(never)]
+fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&Note>) {
+    if !make_room(thread) {
+        return;
+    }
+    if !is_sampled(address, thread.level) {
+        return;
+    }
+    if matches!(process::mode(), MANY | SAMPLED)
+        && !clock::will_do(thread.clock, thread.badge, address)
+    {
+        clock::concern(thread.badge, address);
+        look_at_the_time(thread);
+    }
+    thread.clock += 1;
+    // SAFETY: there is room for a record and its notes.
+    unsafe {
+        if let Some(note) = before {
+            put_note(thread, note);
+        }
+        if low_bits(address) != 0 {
+            put_note(thread, &Note::low_bits(low_bits(address)));
+        }
+        put(thread, what, address);
+    }
+}
+
+/// Makes sure that there is room for a record and its notes, that the clock is not behind by much,
+/// and that it is written down which share is recorded. `false` if nothing is.
+fn make_room(thread: &mut Thread) -> bool {
+    if !process::enter(thread) {
+        return false;
+    }
+    if thread.next >= thread.end && !process::next_chunk(thread) {
+        process::count_lost();
+        return false;
+    }
+    if process::mode() == OFF {
+        return false;
+    }
+    if thread.next >= thread.pause {
+        look_at_the_time(thread);
+        let longest = LONGEST_STRIDE.min(4 * thread.stride + 4);
+        let elapsed = (thread.clock - thread.looked).max(1);
+        thread.stride = (thread.stride.max(1) * LOOK_EVERY / elapsed).min(longest);
+        thread.looked = thread.clock;
+        thread.pause = thread.next.wrapping_add(thread.stride as usize).min(thread.end);
+    }
+    let level = process::level();
+    if level != thread.level {
+        thread.level = level;
+        // SAFETY: there is room.
+        unsafe { put_note(thread, &Note::level(level)) };
+    }
+    true
+}
+
+/// Records an allocation with an alignment.
+///
+/// # Safety
+/// `thread` is the calling thread's, and inside.
+pub(crate) unsafe fn allocated_aligned(
+    thread: *mut Thread,
+    function: Function,
+    object: *mut c_void,
+    size: usize,
+    align: usize,
+) {
+    let what = What::Allocated { code: code::MALLOC, size: size as u64 };
+    let note = Note::aligned(function, align.max(1).trailing_zeros());
+    // SAFETY: the caller's promise.
+    write_slowly(unsafe { &mut *thread }, what, object.addr() as u64, Some(&note));
+}
+
+/// Records a note that stands for a call.
+///
+/// # Safety
+/// `thread` is the calling thread's, and inside.
+pub(crate) unsafe fn noted(thread: *mut Thread, note: &Note, ticks: bool) {
+    // SAFETY: the caller's promise.
+    let thread = unsafe { &mut *thread };
+    if make_room(thread) {
+        thread.clock += u64::from(ticks);
+        // SAFETY: there is room.
+        unsafe { put_note(thread, note) };
+    }
+}
+
+/// Records that the thread is about to end.
+///
+/// # Safety
+/// `thread` is the calling thread's.
+pub(crate) unsafe fn exit(thread: *mut Thread) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !(*thread).is_inside.swap(true, Ordering::Relaxed) {
+            // Its time of day is worth knowing.
+            (*thread).pause = (*thread).next;
+            noted(thread, &Note::exit(), false);
+            leave(thread);
+        }
+    }
+}
+
+/// The call is over: the next one is recorded again.
+///
+/// # Safety
+/// `thread` is the calling thread's.
+#[inline(always)]
+pub(crate) unsafe fn leave(thread: *mut Thread) {
+    // A handler of a signal that comes now must find the record whole.
+    compiler_fence(Ordering::Release);
+    // SAFETY: the caller's promise.
+    unsafe { (*thread).is_inside.store(false, Ordering::Relaxed) };
+}

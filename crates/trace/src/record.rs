@@ -1,0 +1,669 @@
+//! The records of a thread's calls: a few bytes each, written one behind the other.
+//!
+//! The first byte of a record has a code in its low three bits. Records of calls with an address
+//! have two lengths in the other five: how many bytes the size takes, and how many the address,
+//! which is written as the distance from that of the record before. Everything else is a *note*,
+//! whose kind is in the other five bits. A zero byte ends the records of a chunk that was not
+//! filled.
+//!
+//! **The clock.** Each record of a call is one tick later than the one before it. A note sets the
+//! clock forward: to the time of day every now and then, and past whatever another thread last did
+//! with the same address. So all records, ordered by their clocks, are in an order in which they
+//! can have happened: each object is allocated before it is freed, whoever does either, and freed
+//! before its address is given out again.
+
+use crate::bytes::{LONGEST_GROUPED, grouped, read_grouped};
+
+/// The codes of records.
+pub mod code {
+    /// There are no more records in the chunk.
+    pub const END: u8 = 0;
+    /// `malloc`; or the function that a note before it names.
+    pub const MALLOC: u8 = 1;
+    /// `free`, or a form of `operator delete`.
+    pub const FREE: u8 = 2;
+    /// `calloc`.
+    pub const CALLOC: u8 = 3;
+    /// A form of `operator new`.
+    pub const NEW: u8 = 4;
+    /// `realloc` is called with this object.
+    pub const REALLOC_FROM: u8 = 5;
+    /// `realloc` has returned this object.
+    pub const REALLOC_TO: u8 = 6;
+    /// Something else, told by [`note`](super::note).
+    pub const NOTE: u8 = 7;
+}
+
+/// The kinds of notes.
+pub mod note {
+    /// Sets the clock forward by the number that follows.
+    pub const CLOCK: u8 = 1;
+    /// The next record is a call of this function with an alignment, as a power of two.
+    pub const ALIGNED: u8 = 2;
+    /// `free` of null.
+    pub const FREE_NULL: u8 = 3;
+    /// A call of this function, for the size that follows, returned null.
+    pub const FAILED: u8 = 4;
+    /// `realloc` with a size of 0 has freed the object that it was called with.
+    pub const REALLOC_FREED: u8 = 5;
+    /// The thread is about to end. Other destructors may still run, and call.
+    pub const EXIT: u8 = 6;
+    /// From here on a share of the objects is recorded: see [`crate::file::level`].
+    pub const LEVEL: u8 = 7;
+    /// The address of the next record has these low bits, and not zeros.
+    pub const LOW_BITS: u8 = 8;
+}
+
+/// The functions that calls are made to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names are the functions' own")]
+pub enum Function {
+    Malloc = 0,
+    Calloc = 1,
+    Realloc = 2,
+    New = 3,
+    AlignedAlloc = 4,
+    PosixMemalign = 5,
+    Memalign = 6,
+    Valloc = 7,
+    Pvalloc = 8,
+    NewAligned = 9,
+    Free = 10,
+    Delete = 11,
+}
+
+impl Function {
+    /// All of them, by number.
+    pub const ALL: [Self; 12] = [
+        Self::Malloc,
+        Self::Calloc,
+        Self::Realloc,
+        Self::New,
+        Self::AlignedAlloc,
+        Self::PosixMemalign,
+        Self::Memalign,
+        Self::Valloc,
+        Self::Pvalloc,
+        Self::NewAligned,
+        Self::Free,
+        Self::Delete,
+    ];
+
+    fn numbered(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The name in the language of the call.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malloc => "malloc",
+            Self::Calloc => "calloc",
+            Self::Realloc => "realloc",
+            Self::New => "operator new",
+            Self::AlignedAlloc => "aligned_alloc",
+            Self::PosixMemalign => "posix_memalign",
+            Self::Memalign => "memalign",
+            Self::Valloc => "valloc",
+            Self::Pvalloc => "pvalloc",
+            Self::NewAligned => "operator new (aligned)",
+            Self::Free => "free",
+            Self::Delete => "operator delete",
+        }
+    }
+}
+
+/// Bits of an address that are zero as a rule, and not written.
+const LOW_BITS: u32 = 3;
+
+/// The low bits of an address that a [`note::LOW_BITS`] has to tell; 0 as a rule.
+#[inline(always)]
+pub fn low_bits(address: u64) -> u8 {
+    (address & ((1 << LOW_BITS) - 1)) as u8
+}
+
+/// A record of a call with an address, ready to be written: the first byte, then the low bytes of
+/// the size, then the low bytes of the distance, in little-endian order. The bytes above the ones
+/// that count are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packed {
+    /// The first byte.
+    pub head: u8,
+    /// The size.
+    pub size: u64,
+    /// How many bytes of it count.
+    pub size_bytes: usize,
+    /// The distance from the address before.
+    pub distance: u64,
+    /// How many bytes of it count.
+    pub distance_bytes: usize,
+}
+
+impl Packed {
+    /// The most bytes of a record, and of what is written when eight bytes are stored where fewer
+    /// count.
+    pub const LONGEST: usize = 17;
+
+    /// A record with a size: an allocation.
+    #[inline(always)]
+    pub fn sized(code: u8, size: u64, before: u64, address: u64) -> Self {
+        let length = u8::from(size > 0xff) + u8::from(size > 0xffff) + u8::from(size > 0xffff_ffff);
+        Self::new(code, length, size, 1 << length, before, address)
+    }
+
+    /// A record without a size. `variant` is 0 or 1.
+    #[inline(always)]
+    pub fn unsized_record(code: u8, variant: u8, before: u64, address: u64) -> Self {
+        Self::new(code, variant, 0, 0, before, address)
+    }
+
+    #[inline(always)]
+    fn new(code: u8, length: u8, size: u64, size_bytes: usize, before: u64, address: u64) -> Self {
+        let distance = zigzag((address.wrapping_sub(before) as i64) >> LOW_BITS);
+        let bits = u64::BITS - (distance | 1).leading_zeros();
+        let distance_bytes = bits.div_ceil(8) as usize;
+        let head = code | length << 3 | ((distance_bytes - 1) as u8) << 5;
+        Self { head, size, size_bytes, distance, distance_bytes }
+    }
+
+    /// How long the record is.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        1 + self.size_bytes + self.distance_bytes
+    }
+
+    /// Never: a record has a first byte.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The record as bytes, of which the first [`len`](Self::len) count.
+    pub fn to_bytes(&self) -> [u8; Self::LONGEST] {
+        let mut bytes = [0; Self::LONGEST];
+        bytes[0] = self.head;
+        bytes[1..9].copy_from_slice(&self.size.to_le_bytes());
+        let at = 1 + self.size_bytes;
+        bytes[at..at + 8].copy_from_slice(&self.distance.to_le_bytes());
+        bytes
+    }
+}
+
+/// A number whose sign is in its lowest bit, so that small distances either way are small numbers.
+#[inline(always)]
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// A note, ready to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    bytes: [u8; Self::LONGEST],
+    len: usize,
+}
+
+impl Note {
+    /// The most bytes of a note.
+    pub const LONGEST: usize = 2 + LONGEST_GROUPED;
+
+    fn new(kind: u8, argument: Option<u8>, number: Option<u64>) -> Self {
+        let mut note = Self { bytes: [0; Self::LONGEST], len: 0 };
+        note.push(&[code::NOTE | kind << 3]);
+        if let Some(argument) = argument {
+            note.push(&[argument]);
+        }
+        if let Some(number) = number {
+            let (bytes, used) = grouped(number);
+            note.push(&bytes[..used]);
+        }
+        note
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// The clock goes forward.
+    pub fn clock(forward: u64) -> Self {
+        Self::new(note::CLOCK, None, Some(forward))
+    }
+
+    /// The next record is a call of `function` with an alignment of 2 to the `power`.
+    pub fn aligned(function: Function, power: u32) -> Self {
+        Self::new(note::ALIGNED, Some(function as u8), Some(power.into()))
+    }
+
+    /// A `free` of null.
+    pub fn free_null() -> Self {
+        Self::new(note::FREE_NULL, None, None)
+    }
+
+    /// A call that returned null.
+    pub fn failed(function: Function, size: u64) -> Self {
+        Self::new(note::FAILED, Some(function as u8), Some(size))
+    }
+
+    /// `realloc` has freed.
+    pub fn realloc_freed() -> Self {
+        Self::new(note::REALLOC_FREED, None, None)
+    }
+
+    /// The thread is about to end.
+    pub fn exit() -> Self {
+        Self::new(note::EXIT, None, None)
+    }
+
+    /// A share of the objects is recorded.
+    pub fn level(level: u32) -> Self {
+        Self::new(note::LEVEL, Some(level as u8), None)
+    }
+
+    /// The low bits of the next address.
+    pub fn low_bits(bits: u8) -> Self {
+        Self::new(note::LOW_BITS, Some(bits), None)
+    }
+
+    /// The bytes to write.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Whether a note of this kind stands for a call, and so takes a tick of the clock.
+pub fn ticks(kind: u8) -> bool {
+    matches!(kind, note::FREE_NULL | note::FAILED)
+}
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// An object was allocated.
+    Allocate {
+        /// By which function.
+        function: Function,
+        /// Where it is.
+        address: u64,
+        /// How large it was asked to be.
+        size: u64,
+        /// The alignment that was asked for, as a power of two; 0 if none was.
+        align_power: u32,
+    },
+    /// An object is freed.
+    Free {
+        /// By which function.
+        function: Function,
+        /// Where it is.
+        address: u64,
+    },
+    /// `realloc` is called with an object.
+    ReallocFrom {
+        /// Where it is.
+        address: u64,
+    },
+    /// `realloc` has returned an object.
+    ReallocTo {
+        /// Where it is.
+        address: u64,
+        /// How large it was asked to be.
+        size: u64,
+    },
+    /// `realloc` has freed the object that it was called with.
+    ReallocFreed,
+    /// `free` of null.
+    FreeNull,
+    /// A call returned null.
+    Failed {
+        /// Of which function.
+        function: Function,
+        /// What it was asked for.
+        size: u64,
+    },
+    /// The thread is about to end.
+    Exit,
+    /// From here on a share of the objects is recorded.
+    Level(u32),
+}
+
+/// A record with the clock of the thread that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// The clock, in nanoseconds since recording began.
+    pub clock: u64,
+    /// What happened.
+    pub call: Call,
+}
+
+/// Bytes that are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where in the chunk.
+    pub at: usize,
+}
+
+/// Reads the records of one chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoder {
+    at: usize,
+    clock: u64,
+    address: u64,
+    aligned: Option<(Function, u32)>,
+    low_bits: u64,
+}
+
+impl Decoder {
+    /// For a chunk at whose beginning the thread's clock was `clock`.
+    pub fn new(clock: u64) -> Self {
+        Self { at: 0, clock, address: 0, aligned: None, low_bits: 0 }
+    }
+
+    /// How many bytes have been read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next record; `None` at the end. `payload` is the same each time: all behind the chunk's
+    /// header.
+    pub fn next(&mut self, payload: &[u8]) -> Result<Option<Record>, Malformed> {
+        let malformed = Malformed { at: self.at };
+        loop {
+            let rest = payload.get(self.at..).unwrap_or_default();
+            let Some((&head, rest)) = rest.split_first().filter(|(head, _)| **head != code::END)
+            else {
+                return Ok(None);
+            };
+            let (call, used) = self.decode(head, rest).ok_or(malformed)?;
+            self.at += 1 + used;
+            if let Some(call) = call {
+                return Ok(Some(Record { clock: self.clock, call }));
+            }
+        }
+    }
+
+    /// One record or note, and how many bytes it took beyond the first.
+    fn decode(&mut self, head: u8, rest: &[u8]) -> Option<(Option<Call>, usize)> {
+        if head & 7 == code::NOTE {
+            return self.note(head >> 3, rest);
+        }
+        let length = (head >> 3) & 3;
+        let distance_bytes = usize::from(head >> 5) + 1;
+        let has_size = !matches!(head & 7, code::FREE | code::REALLOC_FROM);
+        let size_bytes = if has_size { 1 << length } else { 0 };
+        let size = low_bytes(rest, 0, size_bytes)?;
+        let distance = low_bytes(rest, size_bytes, distance_bytes)?;
+        let address = self.advance(distance);
+        self.clock = self.clock.wrapping_add(1);
+        let call = self.call(head & 7, length, address, size)?;
+        Some((Some(call), size_bytes + distance_bytes))
+    }
+
+    fn call(&mut self, code: u8, variant: u8, address: u64, size: u64) -> Option<Call> {
+        let aligned = self.aligned.take();
+        let function = match code {
+            code::MALLOC => Function::Malloc,
+            code::CALLOC => Function::Calloc,
+            code::NEW => Function::New,
+            code::REALLOC_TO => return Some(Call::ReallocTo { address, size }),
+            code::REALLOC_FROM => return Some(Call::ReallocFrom { address }),
+            code::FREE => {
+                let function = if variant == 0 { Function::Free } else { Function::Delete };
+                return Some(Call::Free { function, address });
+            }
+            _ => return None,
+        };
+        let (function, align_power) = aligned.unwrap_or((function, 0));
+        Some(Call::Allocate { function, address, size, align_power })
+    }
+
+    /// The address that lies this far from the last.
+    fn advance(&mut self, distance: u64) -> u64 {
+        let step = unzigzag(distance) << LOW_BITS;
+        // The distance was taken in whole steps, so the low bits of the last do not count.
+        let base = self.address.wrapping_add(step as u64);
+        let address = base & !((1 << LOW_BITS) - 1) | self.low_bits;
+        self.low_bits = 0;
+        self.address = address & !((1 << LOW_BITS) - 1);
+        address
+    }
+
+    fn note(&mut self, kind: u8, rest: &[u8]) -> Option<(Option<Call>, usize)> {
+        let argument = || rest.first().copied();
+        let number = |at: usize| read_grouped(rest.get(at..)?);
+        if ticks(kind) {
+            self.clock = self.clock.wrapping_add(1);
+        }
+        match kind {
+            note::CLOCK => {
+                let (forward, used) = number(0)?;
+                self.clock = self.clock.checked_add(forward)?;
+                Some((None, used))
+            }
+            note::ALIGNED => {
+                let (power, used) = number(1)?;
+                let power = u32::try_from(power).ok().filter(|&power| power < u64::BITS)?;
+                self.aligned = Some((Function::numbered(argument()?)?, power));
+                Some((None, 1 + used))
+            }
+            note::LOW_BITS => {
+                self.low_bits = u64::from(argument()?) & ((1 << LOW_BITS) - 1);
+                Some((None, 1))
+            }
+            note::FAILED => {
+                let (size, used) = number(1)?;
+                let function = Function::numbered(argument()?)?;
+                Some((Some(Call::Failed { function, size }), 1 + used))
+            }
+            note::LEVEL => Some((Some(Call::Level(argument()?.into())), 1)),
+            note::FREE_NULL => Some((Some(Call::FreeNull), 0)),
+            note::REALLOC_FREED => Some((Some(Call::ReallocFreed), 0)),
+            note::EXIT => Some((Some(Call::Exit), 0)),
+            _ => None,
+        }
+    }
+}
+
+/// A number of `count` bytes, at most 8, at `at`.
+fn low_bytes(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
+    let field = bytes.get(at..at + count)?;
+    let mut word = [0; 8];
+    word[..count].copy_from_slice(field);
+    Some(u64::from_le_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// Writes records as the recorder does.
+    #[derive(Default)]
+    struct Writer {
+        bytes: Vec<u8>,
+        address: u64,
+    }
+
+    impl Writer {
+        fn note(&mut self, note: Note) -> &mut Self {
+            self.bytes.extend_from_slice(note.bytes());
+            self
+        }
+
+        fn sized(&mut self, code: u8, size: u64, address: u64) -> &mut Self {
+            let packed = Packed::sized(code, size, self.address, address);
+            self.put(packed, address)
+        }
+
+        fn free(&mut self, variant: u8, address: u64) -> &mut Self {
+            let packed = Packed::unsized_record(code::FREE, variant, self.address, address);
+            self.put(packed, address)
+        }
+
+        fn put(&mut self, packed: Packed, address: u64) -> &mut Self {
+            self.bytes.extend_from_slice(&packed.to_bytes()[..packed.len()]);
+            self.address = address & !7;
+            self
+        }
+    }
+
+    fn read(bytes: &[u8], clock: u64) -> Result<Vec<Record>, Malformed> {
+        let mut decoder = Decoder::new(clock);
+        let mut records = Vec::new();
+        while let Some(record) = decoder.next(bytes)? {
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    #[test]
+    fn calls_come_back_with_a_tick_each() {
+        let mut writer = Writer::default();
+        writer
+            .sized(code::MALLOC, 24, 0x5555_0000_1010)
+            .free(0, 0x5555_0000_1010)
+            .note(Note::clock(1000))
+            .sized(code::CALLOC, 1 << 40, 0x7fff_ffff_f000)
+            .free(1, 0x7fff_ffff_f000);
+        let records = read(&writer.bytes, 10).expect("sound");
+        let clocks: Vec<_> = records.iter().map(|record| record.clock).collect();
+        assert_eq!(clocks, [11, 12, 1013, 1014]);
+        assert_eq!(
+            records[1].call,
+            Call::Free { function: Function::Free, address: 0x5555_0000_1010 }
+        );
+        assert_eq!(
+            records[2].call,
+            Call::Allocate {
+                function: Function::Calloc,
+                address: 0x7fff_ffff_f000,
+                size: 1 << 40,
+                align_power: 0
+            }
+        );
+    }
+
+    #[test]
+    fn an_object_that_is_freed_at_once_takes_few_bytes() {
+        let mut writer = Writer::default();
+        writer.sized(code::MALLOC, 24, 0x5555_0000_1010);
+        let first = writer.bytes.len();
+        writer.free(0, 0x5555_0000_1010).sized(code::MALLOC, 100, 0x5555_0000_1050);
+        assert_eq!(writer.bytes.len() - first, 2 + 3);
+    }
+
+    #[test]
+    fn sizes_and_addresses_of_every_length_come_back() {
+        let mut writer = Writer::default();
+        let mut wanted = Vec::new();
+        for bits in 0..=64 {
+            let size = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+            for address in [8, 1 << 20, 0x7fff_ffff_fff8, !7, 1 << 63] {
+                writer.sized(code::NEW, size, address);
+                wanted.push((address, size));
+            }
+        }
+        let read = read(&writer.bytes, 0).expect("sound");
+        let found: Vec<_> = read
+            .iter()
+            .map(|record| match record.call {
+                Call::Allocate { address, size, .. } => (address, size),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn odd_addresses_come_back_and_do_not_shift_those_behind_them() {
+        let mut writer = Writer::default();
+        writer
+            .note(Note::low_bits(low_bits(0x1003)))
+            .sized(code::MALLOC, 1, 0x1003)
+            .sized(code::MALLOC, 1, 0x1010)
+            .note(Note::low_bits(low_bits(0x1003)))
+            .free(0, 0x1003);
+        let addresses: Vec<_> = read(&writer.bytes, 0)
+            .expect("sound")
+            .iter()
+            .map(|record| match record.call {
+                Call::Allocate { address, .. } | Call::Free { address, .. } => address,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(addresses, [0x1003, 0x1010, 0x1003]);
+    }
+
+    #[test]
+    fn notes_come_back() {
+        let mut writer = Writer::default();
+        writer
+            .note(Note::aligned(Function::PosixMemalign, 21))
+            .sized(code::MALLOC, 5, 0x20_0000)
+            .note(Note::free_null())
+            .note(Note::failed(Function::Realloc, u64::MAX))
+            .note(Note::realloc_freed())
+            .note(Note::level(3))
+            .note(Note::exit());
+        let calls: Vec<_> =
+            read(&writer.bytes, 0).expect("sound").iter().map(|record| record.call).collect();
+        assert_eq!(
+            calls,
+            [
+                Call::Allocate {
+                    function: Function::PosixMemalign,
+                    address: 0x20_0000,
+                    size: 5,
+                    align_power: 21
+                },
+                Call::FreeNull,
+                Call::Failed { function: Function::Realloc, size: u64::MAX },
+                Call::ReallocFreed,
+                Call::Level(3),
+                Call::Exit,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_zero_byte_ends_the_records() {
+        let mut writer = Writer::default();
+        writer.sized(code::MALLOC, 24, 0x1000);
+        writer.bytes.extend([0; 20]);
+        assert_eq!(read(&writer.bytes, 0).expect("sound").len(), 1);
+    }
+
+    #[test]
+    fn a_cut_record_and_an_unknown_one_are_malformed() {
+        let mut writer = Writer::default();
+        writer.sized(code::MALLOC, 24, 0x1000);
+        let first = writer.bytes.len();
+        writer.sized(code::MALLOC, 100_000, 0x7777_0000_0000);
+        for cut in first + 1..writer.bytes.len() {
+            assert_eq!(read(&writer.bytes[..cut], 0), Err(Malformed { at: first }));
+        }
+        assert_eq!(read(&[code::NOTE | 31 << 3], 0), Err(Malformed { at: 0 }));
+        assert_eq!(read(&[code::NOTE | note::FAILED << 3, 99, 1], 0), Err(Malformed { at: 0 }));
+        assert_eq!(read(&[code::NOTE | note::ALIGNED << 3, 4, 64], 0), Err(Malformed { at: 0 }));
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_read_or_refused_and_never_more() {
+        let mut state = 0x1234_5678_u64;
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (0..32)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 56) as u8
+                })
+                .collect();
+            let mut decoder = Decoder::new(state);
+            while let Ok(Some(_)) = decoder.next(&bytes) {
+                assert!(decoder.position() <= bytes.len());
+            }
+        }
+    }
+}
