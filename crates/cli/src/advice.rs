@@ -1,6 +1,7 @@
 //! Every text that advises: what a result means, and what to do about it. Facts come from the
 //! laboratory; this file only puts them into words.
 
+use freehold_lab::trace::Damage;
 use freehold_lab::{Concern, KNOWN};
 use freehold_model::{Allocator, PairsParams, Plan};
 
@@ -56,6 +57,41 @@ pub(crate) fn not_traceable() -> &'static str {
 /// What to do when `which` does not know an allocator.
 pub(crate) fn not_identified() -> &'static str {
     "the file above serves malloc, but is none of the allocators that this tool knows"
+}
+
+/// What to do about a trace that is damaged.
+pub(crate) fn salvage() -> &'static str {
+    "--salvage uses what can be read of it"
+}
+
+/// What a trace that is damaged says of what is read from it.
+pub(crate) fn salvaged(places: usize, first: &Damage) -> String {
+    let plural = if places == 1 { "" } else { "s" };
+    format!(
+        "the trace is damaged in {places} place{plural}, first: {first}; what is read is not all"
+    )
+}
+
+/// What a trace says that was not sealed.
+pub(crate) fn not_sealed() -> &'static str {
+    "recording has not ended, or not properly: what was written until now is read"
+}
+
+/// Where traces come from.
+pub(crate) fn make_a_trace() -> &'static str {
+    "freehold record -- COMMAND writes one"
+}
+
+/// Why a trace may be empty.
+pub(crate) fn nothing_recorded() -> &'static str {
+    "a program that is statically linked, brings its own malloc, or runs as another user cannot be \
+     recorded"
+}
+
+/// What a trace says that had no room on the disk.
+pub(crate) fn no_space() -> &'static str {
+    "the file system had no room for the trace: not everything was recorded; write it elsewhere \
+     with --output, or less of it with --limit"
 }
 
 /// What a benchmark is going to take.

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, completions, diagnose, lib, locks, report, run, syscalls, top, which,
-    workload,
+    allocators, bench, completions, diagnose, lib, locks, record, report, run, sizes, syscalls,
+    top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -17,6 +17,8 @@ Examples:
   freehold allocators                   which allocators are on this machine?
   freehold bench                        measure them against each other
   freehold diagnose -- ./server         is the allocator the problem?
+  freehold record -- ./server           record its allocation calls
+  freehold sizes freehold.trace         which sizes, how long they live, who frees them
   freehold top -p $(pgrep -n server)    where does the time of each thread go?
   freehold locks -- ./server            which locks does it wait for, and who waits?
 
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Bench(Box<bench::Bench>),
     Report(report::Report),
     Diagnose(diagnose::Diagnose),
+    Record(record::Record),
+    Sizes(sizes::Sizes),
     Top(top::Top),
     Locks(locks::Locks),
     Syscalls(syscalls::Syscalls),
@@ -99,6 +103,8 @@ impl Command {
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
             Self::Diagnose(diagnose) => diagnose.execute(ui),
+            Self::Record(record) => record.execute(ui),
+            Self::Sizes(sizes) => sizes.execute(ui),
             Self::Top(top) => top.execute(ui),
             Self::Locks(locks) => locks.execute(ui),
             Self::Syscalls(syscalls) => syscalls.execute(ui),
@@ -122,6 +128,18 @@ pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads an amount of memory: a number of bytes, or of KiB, MiB or GiB with a letter behind it.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.trim_end_matches(['B', 'b']) {
+        text if text.ends_with(['K', 'k']) => (&text[..text.len() - 1], 1 << 10),
+        text if text.ends_with(['M', 'm']) => (&text[..text.len() - 1], 1 << 20),
+        text if text.ends_with(['G', 'g']) => (&text[..text.len() - 1], 1 << 30),
+        text => (text, 1),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "must be a number of bytes, such as 4096, 64K, 512M or 1G".to_owned())
+}
+
 /// Reads a duration in seconds that is not zero.
 pub(crate) fn parse_positive_seconds(text: &str) -> Result<f64, String> {
     let seconds = parse_seconds(text)?;
@@ -137,6 +155,17 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn amounts_of_memory_may_have_a_unit() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("64K"), Ok(64 << 10));
+        assert_eq!(parse_bytes("512mb"), Ok(512 << 20));
+        assert_eq!(parse_bytes("1G"), Ok(1 << 30));
+        for text in ["", "G", "-1", "1.5G", "99999999999G", "1T"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
     }
 
     #[test]

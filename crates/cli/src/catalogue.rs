@@ -121,6 +121,11 @@ impl Catalogue {
         models.map(|(_, library)| self.carried(library)).collect()
     }
 
+    /// What records the calls to the allocator behind it.
+    pub(crate) fn recorder(&self) -> Result<Allocator, Failure> {
+        self.carried(&freehold_embed::RECORDER)
+    }
+
     /// A library that this program carries.
     fn carried(&self, library: &freehold_embed::Library) -> Result<Allocator, Failure> {
         let found = self.finder.library(&lay_out(library)?, Origin::Embedded);

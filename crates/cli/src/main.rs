@@ -7,11 +7,13 @@
 
 mod advice;
 mod args;
+mod attend;
 mod catalogue;
 mod commands;
 mod exit;
 mod interrupt;
 mod progress;
+mod recorder;
 mod screen;
 mod start;
 mod subject;
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
 /// Ends the program with this status, or by the same signal as a command that ended by one.
 fn end(exit: Exit) -> ExitCode {
     if let Exit::Signal(signal) = exit {
-        commands::run::end_by(signal);
+        attend::end_by(signal);
     }
     ExitCode::from(exit.code())
 }

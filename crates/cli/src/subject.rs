@@ -2,7 +2,7 @@
 //! know what is observed of it.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
@@ -46,18 +46,8 @@ impl SubjectArgs {
         let Some((name, arguments)) = self.command.split_first() else { return Ok(None) };
         launch::resolve(name).ok_or_else(|| start::not_found(name))?;
         let mut command = Command::new(name);
-        command.args(arguments).stdin(Stdio::null()).stdout(self.stdout()?);
+        command.args(arguments).stdin(Stdio::null()).stdout(start::standard_output(&self.output)?);
         Ok(Some(command))
-    }
-
-    fn stdout(&self) -> Result<Stdio, Failure> {
-        match self.output.as_str() {
-            "null" => Ok(Stdio::null()),
-            "inherit" => Ok(Stdio::inherit()),
-            path => File::create(path)
-                .map(Stdio::from)
-                .map_err(|error| Failure::error(format!("cannot write {path}"), &error)),
-        }
     }
 
     /// What is to be traced; the tracer starts a command itself.

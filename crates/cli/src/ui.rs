@@ -57,6 +57,13 @@ impl Ui {
         }
     }
 
+    /// Says what a command's own output must not be mixed with, on several lines.
+    pub(crate) fn tell(self, text: &str) {
+        if !self.is_quiet {
+            say(text.trim_end());
+        }
+    }
+
     /// Says something that matters only to a person watching.
     pub(crate) fn note(self, text: &str) {
         if !self.is_quiet {

@@ -51,7 +51,7 @@ pub fn preload_value(allocator: &Allocator) -> io::Result<Option<OsString>> {
 }
 
 /// A preload list with `path` first and the rest of another list behind it.
-fn before(path: &str, list: &OsStr) -> OsString {
+pub fn before(path: &str, list: &OsStr) -> OsString {
     let entries = list.as_bytes().split(|byte| [b' ', b':'].contains(byte));
     let mut value = OsString::from(path);
     for entry in entries.filter(|entry| !entry.is_empty() && *entry != path.as_bytes()) {

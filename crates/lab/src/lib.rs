@@ -21,6 +21,7 @@ pub mod process;
 mod random;
 pub mod statistics;
 mod summary;
+pub mod trace;
 mod version;
 
 pub use concerns::{Concern, concerns};

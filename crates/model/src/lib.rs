@@ -19,6 +19,7 @@ mod schema;
 mod summary;
 mod syscalls;
 mod top;
+mod trace;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
@@ -39,3 +40,7 @@ pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_j
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
 pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
 pub use top::{Shares, TopReport, TopRow};
+pub use trace::{
+    Amount, Bin, Fates, LinearHistogram, Peak, ProcessRecording, RecordDocument, Share, SizeCount,
+    SizesDocument, TraceCalls,
+};

@@ -7,6 +7,7 @@
 mod allocators;
 mod bench;
 mod diagnosis;
+mod histogram;
 mod locks;
 mod numbers;
 mod process;
@@ -14,6 +15,7 @@ mod syscalls;
 mod table;
 mod tables;
 mod top;
+mod trace;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
@@ -22,3 +24,4 @@ pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use syscalls::syscalls;
 pub use top::{TopColumn, provenance, sort_top, top};
+pub use trace::{recording, sizes, weights};

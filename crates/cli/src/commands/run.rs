@@ -1,30 +1,24 @@
 //! `freehold run`: a command under an allocator, with proof that the allocator was live.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::{fs, io};
 
 use clap::Args;
 use freehold_lab::launch::{self, Suspect};
 use freehold_model::{Allocator, RunReport, Verdict};
 use freehold_report::verdict;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
-use signal_hook::consts::{
-    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
-};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::low_level::emulate_default_handler;
-use signal_hook::low_level::siginfo::{Cause, Origin};
 
+use crate::attend::Attendant;
 use crate::catalogue::Catalogue;
 use crate::exit::{Exit, Failure};
+use crate::start::{self, CommandArgs};
 use crate::ui::Ui;
-use crate::{advice, start, ui};
+use crate::{advice, ui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,9 +36,6 @@ status, or by its signal. It exits with 5 when the allocator cannot be live in t
 nothing is run), or was not; with 126 or 127 when the command cannot be
 executed or found; with 125 when anything else went wrong.";
 
-/// Signals that are passed on to the command.
-const PASSED_ON: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT];
-
 /// Run a command under an allocator, and prove that the allocator is live
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -61,34 +52,25 @@ pub(crate) struct Run {
     /// Write what was proved, and how the command ended, to this file
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    what: CommandArgs,
 }
 
 impl Run {
     /// Runs the command. The status of a plain failure belongs to the command, so one of our own
     /// has another.
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
-        self.attempt(ui).map_err(|failure| match failure.exit {
-            Exit::Error => Failure { exit: Exit::NotStarted, ..failure },
-            _ => failure,
-        })
+        self.attempt(ui).map_err(start::set_apart)
     }
 
     fn attempt(&self, ui: Ui) -> Result<Exit, Failure> {
         let allocator = Catalogue::new(&[])?.get(&self.allocator)?;
         let preload = launch::preload_value(&allocator)
             .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
-        let program =
-            launch::resolve(&self.command[0]).ok_or_else(|| start::not_found(&self.command[0]))?;
+        let program = launch::resolve(&self.what.command[0])
+            .ok_or_else(|| start::not_found(&self.what.command[0]))?;
         if self.is_rehearsal {
-            ui::print_raw(&format!("{}\n", shell_line(preload.as_ref(), &self.command)))?;
+            ui::print_raw(&format!("{}\n", shell_line(preload.as_ref(), &self.what.command)))?;
             return Ok(Exit::Success);
         }
         let obstacle = launch::obstacle(&program, &allocator);
@@ -99,21 +81,19 @@ impl Run {
             ui::check_writable(path)?;
         }
 
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
+        let mut command = Command::new(&self.what.command[0]);
+        command.args(&self.what.command[1..]);
         if let Some(preload) = preload {
             command.env(launch::PRELOAD, preload);
         }
         // Before the start, so that no signal falls between.
-        let mut signals =
-            listen().map_err(|error| Failure::error("cannot listen for signals", &error))?;
+        let attendant = Attendant::begin()?;
         let mut child =
-            command.spawn().map_err(|error| start::not_started(&self.command[0], &error))?;
+            command.spawn().map_err(|error| start::not_started(&self.what.command[0], &error))?;
         let suspect = Suspect::new(child.id(), &program, &allocator);
         let witness = Witness::start(ui, suspect, described(&allocator), obstacle)
             .map_err(|error| Failure::error("cannot watch the command", &error))?;
-        let status = wait(&mut child, &mut signals)
-            .map_err(|error| Failure::error("cannot wait for the command", &error))?;
+        let status = attendant.wait(&mut child)?;
         let verdict = witness.conclude();
         self.conclude(allocator, &verdict, status)
     }
@@ -132,7 +112,12 @@ impl Run {
         if let Some(path) = &self.json {
             let report = RunReport {
                 allocator,
-                command: self.command.iter().map(|word| word.to_string_lossy().into()).collect(),
+                command: self
+                    .what
+                    .command
+                    .iter()
+                    .map(|word| word.to_string_lossy().into())
+                    .collect(),
                 verdict: verdict.clone(),
                 exit_status: status.code(),
                 signal: status.signal(),
@@ -207,55 +192,6 @@ fn described(allocator: &Allocator) -> String {
     }
 }
 
-/// Listens for the signals that are passed on and for the end of the command. A signal that we
-/// were started to ignore stays ignored, here and in the command.
-fn listen() -> io::Result<SignalsInfo<WithOrigin>> {
-    let ignored = ignored_signals(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let heeded = PASSED_ON.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    SignalsInfo::new(heeded.chain([SIGCHLD]))
-}
-
-/// The set of ignored signals in the text of a `status` file, one bit a signal.
-fn ignored_signals(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// Waits for the command, passing on what is sent to us meanwhile.
-fn wait(child: &mut Child, signals: &mut SignalsInfo<WithOrigin>) -> io::Result<ExitStatus> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        for origin in signals.wait() {
-            pass_on(child, &origin);
-        }
-    }
-}
-
-/// Passes a signal on if somebody sent it to us. One from the terminal went to the command as
-/// well, which is in our process group, so passing it on would deliver it twice.
-fn pass_on(child: &Child, origin: &Origin) {
-    if origin.signal == SIGCHLD || !matches!(origin.cause, Cause::Sent(_)) {
-        return;
-    }
-    let pid = Pid::from_raw(child.id().cast_signed());
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(origin.signal)) {
-        // It may have ended a moment ago; then there is nobody to tell.
-        let _ = kill_process(pid, signal);
-    }
-}
-
-/// Ends this process by a signal, as the command ended; returns when that is impossible.
-pub(crate) fn end_by(signal: i32) {
-    // The command has left its core file, if it leaves one; ours would overwrite it.
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    let _ = emulate_default_handler(signal);
-    if let Some(signal) = Signal::from_named_raw(signal) {
-        let _ = kill_process(rustix::process::getpid(), signal);
-    }
-}
-
 /// A line that does the same in a shell.
 fn shell_line(preload: Option<&OsString>, command: &[OsString]) -> String {
     let assignment = preload
@@ -275,12 +211,5 @@ mod tests {
             shell_line(Some(&OsString::from("/x/lib.so")), &words),
             "LD_PRELOAD=/x/lib.so echo 'a b' 'it'\\''s' ''"
         );
-    }
-
-    #[test]
-    fn ignored_signals_are_read_from_the_kernels_mask() {
-        let ignored = ignored_signals("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n");
-        assert_ne!(ignored & (1 << (SIGHUP - 1)), 0);
-        assert_eq!(ignored & (1 << (SIGTERM - 1)), 0);
     }
 }

@@ -1,0 +1,163 @@
+//! Running a command with its allocation calls recorded, and reading traces. It must not know what
+//! is made of a trace.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use clap::Args;
+use freehold_lab::launch;
+use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording, seal};
+use freehold_model::{Allocator, ProcessRecording};
+
+use crate::args::parse_bytes;
+use crate::attend::Attendant;
+use crate::catalogue::Catalogue;
+use crate::exit::{Exit, Failure};
+use crate::{advice, start, ui};
+
+/// The variable by which the recorder finds the trace.
+const VARIABLE: &str = freehold_lab::trace::VARIABLE;
+
+/// How a command is recorded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub(crate) struct RecorderArgs {
+    /// The allocator that serves the calls: a name, or the path of a library; by default, the one
+    /// that the command has anyway
+    #[arg(short, long, value_name = "ALLOCATOR")]
+    pub(crate) allocator: Option<String>,
+    /// The most that the trace may take; as it fills, a share of the objects is recorded
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_limit)]
+    pub(crate) limit: u64,
+}
+
+fn parse_limit(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes < LEAST_LIMIT { Err("must be at least 1M".to_owned()) } else { Ok(bytes) }
+}
+
+/// A command that was recorded.
+pub(crate) struct Recorded {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+}
+
+impl RecorderArgs {
+    /// Runs a command to its end and records it into the trace at `path`, with `adjust` applied to
+    /// it before it is started.
+    pub(crate) fn record(
+        &self,
+        command: &[OsString],
+        path: &Path,
+        adjust: impl FnOnce(&mut Command),
+    ) -> Result<Recorded, Failure> {
+        let catalogue = Catalogue::new(&[])?;
+        let recorder = catalogue.recorder()?;
+        let behind = self.allocator.as_deref().map(|name| catalogue.get(name)).transpose()?;
+        let (name, arguments) = command
+            .split_first()
+            .ok_or_else(|| Failure::new(Exit::Usage, "no command is given"))?;
+        let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
+        for allocator in [Some(&recorder), behind.as_ref()].into_iter().flatten() {
+            if let Some(reason) = launch::obstacle(&program, allocator) {
+                return Err(Failure::new(Exit::NotLive, reason));
+            }
+        }
+        let draft = Draft::create(path, self.limit)
+            .map_err(|error| Failure::error(format!("cannot write {}", path.display()), &error))?;
+        let mut prepared = Command::new(name);
+        prepared
+            .args(arguments)
+            .env(launch::PRELOAD, preload(&recorder, behind.as_ref())?)
+            .env(VARIABLE, &draft.path);
+        adjust(&mut prepared);
+        // Before the start, so that no signal falls between.
+        let attendant = Attendant::begin()?;
+        let mut child = prepared.spawn().map_err(|error| start::not_started(name, &error))?;
+        let status = attendant.wait(&mut child)?;
+        seal(&draft.path).map_err(|error| unreadable(path, &error))?;
+        Ok(Recorded { status })
+    }
+}
+
+/// The recorder, then the allocator behind it, then whatever is preloaded already.
+fn preload(recorder: &Allocator, behind: Option<&Allocator>) -> Result<OsString, Failure> {
+    let list = match behind {
+        Some(allocator) => launch::preload_value(allocator)
+            .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?,
+        None => env::var_os(launch::PRELOAD),
+    };
+    let list = list.as_deref().unwrap_or(OsStr::new(""));
+    Ok(launch::before(&recorder.library.path, list))
+}
+
+/// Which trace to read, and how.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// The process, by its number in the trace; by default, the one with the most calls
+    #[arg(long, value_name = "N")]
+    pub(crate) process: Option<u32>,
+    /// Use what can be read of a damaged trace
+    #[arg(long)]
+    pub(crate) salvage: bool,
+}
+
+impl TraceArgs {
+    /// Opens a trace.
+    pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
+        let tolerance = if self.salvage { Tolerance::Salvage } else { Tolerance::None };
+        let trace = Trace::open(path, tolerance).map_err(|error| unreadable(path, &error))?;
+        let damage = trace.damage();
+        if let Some(first) = damage.first() {
+            ui::warn(&advice::salvaged(damage.len(), first));
+        }
+        if !trace.is_sealed() {
+            ui::warn(advice::not_sealed());
+        }
+        Ok(trace)
+    }
+
+    /// What was recorded of the process that is meant.
+    pub(crate) fn choose(&self, trace: &Trace, path: &Path) -> Result<ProcessRecording, Failure> {
+        let read = |error| unreadable(path, &error);
+        if let Some(number) = self.process {
+            let named =
+                trace.process(number).and_then(|_| freehold_lab::trace::totals(trace, number));
+            return named.map_err(read);
+        }
+        let all = recording(trace).map_err(read)?;
+        let chosen = freehold_lab::trace::busiest(&all).cloned();
+        chosen.ok_or_else(|| nothing_recorded(path))
+    }
+}
+
+/// A trace could not be used.
+pub(crate) fn unreadable(path: &Path, error: &TraceError) -> Failure {
+    let exit = match error {
+        TraceError::NoProcess { .. } => Exit::Usage,
+        _ => Exit::Error,
+    };
+    let failure = Failure::new(exit, format!("{}: {error}", path.display()));
+    match error {
+        TraceError::Damaged(_) => failure.hint(advice::salvage()),
+        TraceError::NotATrace => failure.hint(advice::make_a_trace()),
+        _ => failure,
+    }
+}
+
+/// A trace has no process in it.
+pub(crate) fn nothing_recorded(path: &Path) -> Failure {
+    let message = format!("{}: nothing was recorded", path.display());
+    Failure::new(Exit::NotLive, message).hint(advice::nothing_recorded())
+}
+
+/// The path of a new trace in a directory that goes when it is dropped.
+pub(crate) fn scratch() -> Result<(tempfile::TempDir, PathBuf), Failure> {
+    let directory = tempfile::Builder::new().prefix("freehold-").tempdir();
+    let directory =
+        directory.map_err(|error| Failure::error("cannot make a temporary directory", &error))?;
+    let path = directory.path().join("freehold.trace");
+    Ok((directory, path))
+}

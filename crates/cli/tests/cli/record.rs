@@ -1,0 +1,254 @@
+//! `freehold record`: every call of a command in a file, whatever the command does.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+
+use crate::recording::{Counts, Recorded, Workshop};
+use crate::support::{directory, freehold, run, skipped};
+
+#[test]
+fn calls_of_many_threads_are_those_that_were_counted() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "4", "return", "5000"]);
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.errors());
+    recorded.is_exact();
+    assert!(recorded.counted.total() > 40_000, "{:?}", recorded.counted);
+    let process = recorded.main_process();
+    assert_eq!(process["threads"], 5);
+    assert_eq!(process["freed_unknown"], 0);
+    assert!(process["freed_elsewhere"].as_u64() > Some(1000), "{process}");
+}
+
+#[test]
+fn one_thread_is_recorded_as_exactly_as_many() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "0", "return", "20000"]);
+    recorded.is_exact();
+    assert_eq!(recorded.main_process()["freed_elsewhere"], 0);
+}
+
+#[test]
+fn a_killed_program_leaves_a_trace_of_all_its_calls() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "2", "kill", "3000"]);
+    assert_eq!(recorded.output.status.signal(), Some(9));
+    assert_eq!(recorded.document["signal"], 9);
+    recorded.is_exact();
+}
+
+#[test]
+fn a_child_has_its_own_place_and_frees_what_it_inherited() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "2", "fork", "2000"]);
+    recorded.is_exact();
+    let processes = recorded.document["processes"].as_array().expect("a list");
+    assert_eq!(processes.len(), 2);
+    let (parent, child) = (&processes[0], &processes[1]);
+    assert!(parent["forked_from"].is_null(), "{parent}");
+    assert_eq!(child["forked_from"], 0);
+    assert_eq!(parent["freed_unknown"], 0);
+    assert!(child["freed_unknown"].as_u64() > Some(100), "{child}");
+    assert_eq!(child["allocator"], parent["allocator"]);
+}
+
+#[test]
+fn a_program_that_becomes_another_is_recorded_as_both() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "2", "exec", "2000"]);
+    recorded.is_exact();
+    let processes = recorded.document["processes"].as_array().expect("a list");
+    assert_eq!(processes.len(), 2);
+    assert_eq!(processes[0]["pid"], processes[1]["pid"]);
+    assert!(processes.iter().all(|process| process["forked_from"].is_null()));
+}
+
+#[test]
+fn thousands_of_short_lived_threads_are_told_apart() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "2000", "many", "20"]);
+    recorded.is_exact();
+    assert_eq!(recorded.main_process()["threads"], 2001);
+}
+
+#[test]
+fn calls_of_signal_handlers_are_recorded_too() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "1", "signals", "1"]);
+    let known = Counts::recorded(&recorded.document).total() + recorded.nested();
+    assert_eq!(known, recorded.counted.total());
+    assert!(recorded.counted.malloc >= 2000);
+}
+
+#[test]
+fn calls_that_an_allocator_makes_of_itself_are_told_apart() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n\
+                  #include <string.h>\n\
+                  void *calloc(size_t n, size_t size) {\n\
+                  void *object = malloc(n * size); \n\
+                  return object ? memset(object, 0, n * size) : 0;\n}\n\
+                  void *malloc(size_t size) {\n\
+                  return ((void *(*)(size_t)) dlsym(RTLD_NEXT, \"malloc\"))(size);\n}\n";
+    let flags = ["-shared", "-fPIC", "-fno-builtin", "-ldl"];
+    let Some(library) = workshop.compile("own.so", source, &flags) else { return };
+    let Some(program) = workshop.calls() else { return };
+    let library = library.to_string_lossy();
+    let recorded = workshop.record(&["-a", &library], &[&program, "0", "return", "1000"]);
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.errors());
+    let calls = &recorded.main_process()["calls"];
+    // One of them fails.
+    assert_eq!(recorded.nested(), calls["calloc"].as_u64().expect("a number") + 1);
+    assert!(recorded.nested() > 100);
+}
+
+#[test]
+fn a_python_program_is_recorded_exactly() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "import threading, json, os\n\
+                  def work(n):\n    \
+                  for i in range(200): json.loads(json.dumps({k: [k] * n for k in range(20)}))\n\
+                  threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n\
+                  [t.start() for t in threads]; [t.join() for t in threads]\n";
+    let recorded = workshop.record(&[], &["python3", "-c", source]);
+    if recorded.output.status.code() != Some(0) {
+        return skipped(&format!("python3: {}", recorded.errors()));
+    }
+    assert_eq!(recorded.nested(), 0);
+    assert_eq!(Counts::recorded(&recorded.document), recorded.counted);
+    assert!(recorded.counted.total() > 50_000);
+}
+
+#[test]
+fn operators_of_cxx_are_recorded_and_throw_when_there_is_no_memory() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <cstdint>\n#include <new>\n#include <vector>\n\
+                  struct alignas(128) Wide { char bytes[128]; };\n\
+                  int main() {\n\
+                  for (int i = 0; i < 1000; i++) { delete new int; delete[] new char[100]; }\n\
+                  for (int i = 0; i < 100; i++) { delete new Wide; }\n\
+                  std::vector<int> all; for (int i = 0; i < 100000; i++) all.push_back(i);\n\
+                  if (new (std::nothrow) char[PTRDIFF_MAX - 100]) return 1;\n\
+                  volatile std::size_t huge = PTRDIFF_MAX - 100;\n\
+                  try { return ::operator new(huge) != nullptr; }\n\
+                  catch (const std::bad_alloc &) {}\n\
+                  return 42;\n}\n";
+    let flags = ["-x", "c++", "-std=c++17", "-O0", "-w", "-lstdc++"];
+    let Some(program) = workshop.compile("operators", source, &flags) else { return };
+    let recorded = workshop.record(&[], &[&program.to_string_lossy()]);
+    assert_eq!(recorded.output.status.code(), Some(42), "{}", recorded.errors());
+    assert_eq!(Counts::recorded(&recorded.document), recorded.counted);
+    let calls = &recorded.main_process()["calls"];
+    assert!(calls["new"].as_u64() >= Some(2000) && calls["delete"].as_u64() >= Some(2000));
+    assert!(calls["aligned"].as_u64() >= Some(100) && calls["failed"].as_u64() >= Some(2));
+}
+
+#[test]
+fn the_allocator_that_is_wanted_serves_the_calls() {
+    let directory = directory();
+    let trace = directory.path().join("trace");
+    let trace = trace.to_string_lossy();
+    let words = ["record", "-o", &trace, "-a", "freehold", "--", "ls", "/"];
+    let ended = run(&words).with(0);
+    assert!(ended.err.contains("/libfreehold-"), "{}", ended.err);
+    let without = run(&["record", "-o", &trace, "--", "ls", "/"]).with(0);
+    assert!(!without.err.contains("/libfreehold-"), "{}", without.err);
+}
+
+#[test]
+fn a_small_limit_is_kept_and_a_share_of_the_objects_is_recorded() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\nstatic void *all[400000];\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 400000; i++) all[i] = malloc(16 + i % 200);\n\
+                  for (int i = 0; i < 400000; i++) free(all[i]);\n\
+                  return 0;\n}\n";
+    let Some(program) = workshop.compile("fill", source, &["-O0"]) else { return };
+    let recorded = workshop.record(&["--limit", "1M"], &[&program.to_string_lossy()]);
+    assert!(fs::metadata(&recorded.trace).expect("there").len() <= 1 << 20);
+    let process = recorded.main_process();
+    assert!(process["exact_seconds"].as_f64().is_some(), "{process}");
+    let estimated = Counts::recorded(&recorded.document);
+    for (estimate, counted) in [
+        (estimated.malloc, recorded.counted.malloc),
+        (process["peak"]["objects"].as_u64().expect("a number"), 400_000),
+    ] {
+        assert!(estimate.abs_diff(counted) < counted / 4, "{estimate} {counted}");
+    }
+    assert!(recorded.errors().contains("counts are estimates"), "{}", recorded.errors());
+}
+
+#[test]
+fn the_command_keeps_its_streams_its_status_and_its_signal() {
+    let directory = directory();
+    let trace = directory.path().join("trace");
+    let trace = trace.to_string_lossy();
+    let script = "echo out; echo err >&2; exit 7";
+    let ended = run(&["record", "-o", &trace, "--", "sh", "-c", script]).with(7);
+    assert_eq!(ended.out, "out\n");
+    assert!(ended.err.starts_with("err\n") && ended.err.contains(" calls "), "{}", ended.err);
+    let words = ["record", "-q", "-o", &trace, "--", "sh", "-c", "kill -TERM $$"];
+    let status = freehold().args(words).status().expect("started");
+    assert_eq!(status.signal(), Some(15));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_with_the_reason() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "int main(void) { return 0; }";
+    let Some(program) = workshop.compile("static", source, &["-static"]) else { return };
+    let trace = workshop.path("trace");
+    let record = |trace: &Path, command: &str| {
+        run(&["record", "-o", &trace.to_string_lossy(), "--", command])
+    };
+    let ended = record(&trace, &program.to_string_lossy()).with(5);
+    assert!(ended.err.contains("statically linked"), "{}", ended.err);
+    record(&trace, "no-such-command-anywhere").with(127);
+    record(Path::new("/nowhere/at/all"), "true").with(125);
+    fs::write(&trace, "a letter").expect("written");
+    let ended = record(&trace, "true").with(125);
+    assert!(ended.err.contains("not a trace"), "{}", ended.err);
+    assert_eq!(fs::read(&trace).expect("there"), b"a letter");
+}
+
+#[test]
+fn a_limit_must_be_an_amount_of_memory_that_holds_something() {
+    for limit in ["5", "many", "1X", "-1"] {
+        let ended = run(&["record", "--limit", limit, "--", "true"]).with(2);
+        assert!(ended.err.contains("--limit"), "{}", ended.err);
+    }
+}
+
+/// A server that is killed while it works, as a crash would.
+#[test]
+fn a_trace_of_a_program_killed_in_the_middle_can_be_read() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <pthread.h>\n#include <signal.h>\n#include <stdlib.h>\n\
+                  static void *work(void *arg) { for (;;) free(malloc(50 + (size_t) arg)); }\n\
+                  int main(void) {\n\
+                  pthread_t thread;\n\
+                  for (size_t i = 0; i < 3; i++) pthread_create(&thread, 0, work, (void *) i);\n\
+                  for (int i = 0; i < 300000; i++) free(malloc(100));\n\
+                  raise(SIGKILL);\n}\n";
+    let Some(program) = workshop.compile("busy", source, &["-pthread"]) else { return };
+    let recorded = workshop.record(&[], &[&program.to_string_lossy()]);
+    assert_eq!(recorded.output.status.signal(), Some(9));
+    let known = Counts::recorded(&recorded.document);
+    // A call that is under way in a thread is counted and not yet recorded, or the other way round.
+    assert!(known.malloc.abs_diff(recorded.counted.malloc) <= 3, "{known:?} {recorded:?}");
+    assert!(known.free.abs_diff(recorded.counted.free) <= 3, "{known:?} {recorded:?}");
+    assert_eq!(recorded.main_process()["freed_unknown"], 0);
+}
+
+impl std::fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "counted {:?}", self.counted)
+    }
+}

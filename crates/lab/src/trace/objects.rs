@@ -1,0 +1,245 @@
+//! Records as events in the lives of objects: which object a call is about, who made it, and when.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use freehold_trace::file::is_sampled;
+use freehold_trace::record::{Call, Function, Record};
+
+use super::error::TraceError;
+use super::merge::Merge;
+use super::open::Trace;
+
+/// An object, from the call that gave it out to the one that gave it up. What `realloc` returns is
+/// another object, of the same life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    /// A number that no other object of the walk has.
+    pub serial: u64,
+    /// How large it was asked to be.
+    pub size: u64,
+    /// The thread that it was given to.
+    pub thread: u32,
+    /// When it was given out.
+    pub born: u64,
+    /// When its life began: as this object, or as one that `realloc` has made it from.
+    pub life: u64,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// An object is given out.
+    Allocated {
+        /// By which function.
+        function: Function,
+        /// The object.
+        object: Object,
+        /// The alignment that was asked for, as a power of two; 0 if none was.
+        align_power: u32,
+    },
+    /// An object is given up.
+    Freed {
+        /// By which function; `realloc` with a size of 0 frees too.
+        function: Function,
+        /// The object.
+        object: Object,
+    },
+    /// `realloc` makes another object of one.
+    Resized {
+        /// The one.
+        from: Object,
+        /// The other.
+        to: Object,
+    },
+    /// An object is given up that was not seen being given out: it was inherited from the process
+    /// that this one is a copy of, or the call was not recorded.
+    FreedUnknown {
+        /// By which function.
+        function: Function,
+    },
+    /// An object is not followed any longer: it is outside of the share that is recorded from now
+    /// on, or its end was not recorded and its address is given out again.
+    Forgotten {
+        /// The object.
+        object: Object,
+    },
+    /// `free` of null.
+    FreeNull,
+    /// A call returned null.
+    Failed {
+        /// Of which function.
+        function: Function,
+        /// What it was asked for.
+        size: u64,
+    },
+    /// A thread is about to end.
+    Exit,
+    /// From now on one object of two to this power is recorded.
+    Level(u32),
+}
+
+/// An event, when it was, and in which thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Nanoseconds since recording began.
+    pub clock: u64,
+    /// The thread.
+    pub thread: u32,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Hashes addresses, which need no protection against who chose them: a multiplication does.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
+
+/// The way through the events of a process, in an order in which they can have happened.
+pub struct Walk<'a> {
+    merge: Merge<'a>,
+    live: ByAddress<Object>,
+    /// What the `realloc` under way in a thread was called with, if that is known.
+    resizing: HashMap<u32, (u64, Object)>,
+    /// Events that are to be told before the next record is read.
+    queue: VecDeque<Step>,
+    level: u32,
+    serial: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// The way through this process.
+    pub fn new(trace: &'a Trace, process: u32) -> Result<Self, TraceError> {
+        trace.process(process)?;
+        Ok(Self {
+            merge: Merge::new(trace, process),
+            live: ByAddress::default(),
+            resizing: HashMap::new(),
+            queue: VecDeque::new(),
+            level: 0,
+            serial: 0,
+        })
+    }
+
+    /// How many threads the process had.
+    pub fn threads(&self) -> usize {
+        self.merge.threads()
+    }
+
+    /// The next event; `None` at the end.
+    pub fn next_step(&mut self) -> Result<Option<Step>, TraceError> {
+        loop {
+            if let Some(step) = self.queue.pop_front() {
+                return Ok(Some(step));
+            }
+            let Some((thread, record)) = self.merge.next()? else {
+                return Ok(None);
+            };
+            self.take(thread, record);
+        }
+    }
+
+    /// Puts the events that a record stands for into the queue.
+    fn take(&mut self, thread: u32, record: Record) {
+        let clock = record.clock;
+        let event = match record.call {
+            Call::Allocate { function, address, size, align_power } => {
+                let object = self.give_out(address, size, thread, clock, None);
+                Event::Allocated { function, object, align_power }
+            }
+            Call::ReallocTo { address, size } => self.resized(thread, clock, address, size),
+            Call::ReallocFrom { address } => {
+                if let Some(object) = self.live.remove(&address) {
+                    self.resizing.insert(thread, (address, object));
+                }
+                return;
+            }
+            Call::Free { function, address } => match self.live.remove(&address) {
+                Some(object) => Event::Freed { function, object },
+                None => Event::FreedUnknown { function },
+            },
+            Call::ReallocFreed => match self.resizing.remove(&thread) {
+                Some((_, object)) => Event::Freed { function: Function::Realloc, object },
+                None => Event::FreedUnknown { function: Function::Realloc },
+            },
+            Call::FreeNull => Event::FreeNull,
+            Call::Failed { function, size } => {
+                // The object stays what and where it was.
+                if function == Function::Realloc
+                    && let Some((address, object)) = self.resizing.remove(&thread)
+                {
+                    self.live.insert(address, object);
+                }
+                Event::Failed { function, size }
+            }
+            Call::Exit => Event::Exit,
+            Call::Level(level) => {
+                if level <= self.level {
+                    return;
+                }
+                self.sample(thread, clock, level);
+                return;
+            }
+        };
+        self.queue.push_back(Step { clock, thread, event });
+    }
+
+    /// `realloc` has returned.
+    fn resized(&mut self, thread: u32, clock: u64, address: u64, size: u64) -> Event {
+        if let Some((_, from)) = self.resizing.remove(&thread) {
+            let to = self.give_out(address, size, thread, clock, Some(from.life));
+            Event::Resized { from, to }
+        } else {
+            // Of nothing; or of something that is not known, of which no more can be said.
+            let object = self.give_out(address, size, thread, clock, None);
+            Event::Allocated { function: Function::Realloc, object, align_power: 0 }
+        }
+    }
+
+    fn give_out(
+        &mut self,
+        address: u64,
+        size: u64,
+        thread: u32,
+        clock: u64,
+        life: Option<u64>,
+    ) -> Object {
+        self.serial += 1;
+        let life = life.unwrap_or(clock);
+        let object = Object { serial: self.serial, size, thread, born: clock, life };
+        if let Some(lost) = self.live.insert(address, object) {
+            self.queue.push_back(Step { clock, thread, event: Event::Forgotten { object: lost } });
+        }
+        object
+    }
+
+    /// From now on a smaller share is recorded: the others are followed no longer.
+    fn sample(&mut self, thread: u32, clock: u64, level: u32) {
+        self.level = level;
+        self.queue.push_back(Step { clock, thread, event: Event::Level(level) });
+        let gone = self.live.extract_if(|&address, _| !is_sampled(address, level));
+        let mut gone: Vec<_> = gone.map(|(_, object)| object).collect();
+        // The order within the map is nobody's.
+        gone.sort_unstable_by_key(|object| object.serial);
+        let forgotten = gone.into_iter().map(|object| Event::Forgotten { object });
+        self.queue.extend(forgotten.map(|event| Step { clock, thread, event }));
+    }
+}
