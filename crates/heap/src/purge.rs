@@ -23,13 +23,15 @@ const WORTH_PURGING: u32 = 8;
 pub(crate) struct Purger {
     /// Held while purging; nobody waits for it.
     pub(crate) lock: Lock,
-    /// Bytes purged at the last occasion and not claimed again since.
+    /// Bytes purged lately and not claimed again since.
     recent: AtomicUsize,
-    /// When that was, in milliseconds.
+    /// When memory was purged last, in milliseconds.
     at: AtomicU64,
     /// Dirty free bytes that may stay beyond the usual bound.
     boost: AtomicUsize,
-    /// When the boost was last counted down, in milliseconds.
+    /// The most that was in use until lately.
+    peak: AtomicUsize,
+    /// When peak and boost were last counted down, in milliseconds.
     counted: AtomicU64,
     /// Bytes purged since the start.
     total: AtomicUsize,
@@ -46,6 +48,7 @@ impl Purger {
             recent: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
@@ -60,10 +63,11 @@ impl<S: System> Arena<S> {
     #[cold]
     pub(crate) fn purge_excess(&self, released: usize) {
         let now = self.about_in_use();
-        let boost = self.count_down_boost(released);
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
+        let (peak, boost) = self.count_down(used, released);
+        let bound = purge::bound(used, peak, boost);
         let all_released = &self.purger.released;
-        if purge::excess(dirty, used, boost, released) == 0 {
+        if purge::excess(dirty, bound, released) == 0 {
             all_released.store(0, Ordering::Relaxed);
             return;
         }
@@ -72,27 +76,36 @@ impl<S: System> Arena<S> {
             return;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
-        let purged = self.purge_some(purge::excess(dirty, used, boost, released), WORTH_PURGING);
-        self.purger.at.store(self.system.milliseconds(), Ordering::Relaxed);
-        self.purger.recent.store(purged, Ordering::Relaxed);
+        let purged = self.purge_some(purge::excess(dirty, bound, released), WORTH_PURGING);
+        self.note_purged(purged);
         self.purger.lock.release();
     }
 
-    /// The boost that is left after `released` bytes were released. Threads that count at the same
-    /// time may count a release once instead of twice.
-    fn count_down_boost(&self, released: usize) -> usize {
-        let boost = self.purger.boost.load(Ordering::Relaxed);
-        if boost == 0 {
-            return 0;
-        }
+    /// Remembers what was purged, with what was purged just before and not claimed again. Only for
+    /// the holder of the lock.
+    fn note_purged(&self, bytes: usize) {
         let time = self.system.milliseconds();
-        let since = time.saturating_sub(self.purger.counted.load(Ordering::Relaxed));
-        let left = purge::decayed(boost, since, released);
-        self.purger.boost.store(left, Ordering::Relaxed);
+        let since = time.saturating_sub(self.purger.at.load(Ordering::Relaxed));
+        let before = self.purger.recent.load(Ordering::Relaxed);
+        let before = if since > purge::REGRET_MILLISECONDS { 0 } else { before };
+        self.purger.at.store(time, Ordering::Relaxed);
+        self.purger.recent.store(before + bytes, Ordering::Relaxed);
+    }
+
+    /// The recent peak of what is in use, and the boost that is left, after `released` bytes were
+    /// released. Threads that count at the same time may count a release once instead of twice.
+    fn count_down(&self, used: usize, released: usize) -> (usize, usize) {
+        let purger = &self.purger;
+        let time = self.system.milliseconds();
+        let since = time.saturating_sub(purger.counted.load(Ordering::Relaxed));
+        let peak = purge::recent_peak(purger.peak.load(Ordering::Relaxed), used, since);
+        let boost = purge::decayed(purger.boost.load(Ordering::Relaxed), since, released);
+        purger.peak.store(peak, Ordering::Relaxed);
+        purger.boost.store(boost, Ordering::Relaxed);
         if since >= purge::HALF_LIFE_MILLISECONDS {
-            self.purger.counted.store(time, Ordering::Relaxed);
+            purger.counted.store(time, Ordering::Relaxed);
         }
-        left
+        (peak, boost)
     }
 
     /// Purges everything that is free and dirty. Returns the bytes purged.

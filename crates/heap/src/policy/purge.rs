@@ -17,24 +17,36 @@ pub const STEP: usize = 2 * BLOCK;
 /// Memory claimed again this soon after it was purged was purged too early.
 pub const REGRET_MILLISECONDS: u64 = 100;
 /// So many bytes released without regret take one byte of the boost away.
-const RELEASES_TO_A_BYTE: usize = 4;
+const RELEASES_TO_A_BYTE: usize = 8;
 /// The boost halves in this time.
 pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 
-/// The dirty free bytes that may stay when `used` bytes are in use.
-pub fn bound(used: usize, boost: usize) -> usize {
-    FLOOR.max(used / SHARE) + boost
+/// The dirty free bytes that may stay when `used` bytes are in use, and not long ago `peak` were:
+/// the boost counts for three quarters of what was given up since then.
+pub fn bound(used: usize, peak: usize, boost: usize) -> usize {
+    let given_up = peak.saturating_sub(used);
+    FLOOR.max(used / SHARE).max(boost.min(given_up / 4 * 3))
 }
 
-/// Bytes to purge now: none within the bound; beyond it, down to three quarters of the bound, so
-/// that purging comes in few calls of useful size, but at most a [`STEP`], or twice what was
-/// `released` since the last time, so that purging keeps up.
-pub fn excess(dirty: usize, used: usize, boost: usize, released: usize) -> usize {
-    let bound = bound(used, boost);
+/// What counts as the recent peak `milliseconds` after it was `peak`, when `used` bytes are in use.
+pub fn recent_peak(peak: usize, used: usize, milliseconds: u64) -> usize {
+    used + halved(peak.saturating_sub(used), milliseconds)
+}
+
+fn halved(bytes: usize, milliseconds: u64) -> usize {
+    let halvings = milliseconds / HALF_LIFE_MILLISECONDS;
+    if halvings >= u64::from(usize::BITS) { 0 } else { bytes >> halvings }
+}
+
+/// Bytes to purge now: none within the bound; beyond it, to a quarter or two [`STEP`]s below the
+/// bound, so that purging comes in few calls of useful size, but at most a [`STEP`], or twice what
+/// was `released` since the last time, so that purging keeps up.
+pub fn excess(dirty: usize, bound: usize, released: usize) -> usize {
     if dirty <= bound {
         return 0;
     }
-    (dirty - bound / 4 * 3).min(STEP.max(2 * released))
+    let goal = bound - (bound / 4).min(2 * STEP);
+    (dirty - goal).min(STEP.max(2 * released))
 }
 
 /// The boost after `bytes` had to be claimed again too early: at most what is in use or dirty.
@@ -45,9 +57,7 @@ pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
 /// The boost after `milliseconds` in which `released` bytes were released without regret. Both
 /// count: a program that frees everything may take no time to do so, and free nothing afterwards.
 pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
-    let halvings = milliseconds / HALF_LIFE_MILLISECONDS;
-    let rest = if halvings >= u64::from(usize::BITS) { 0 } else { boost >> halvings };
-    rest.saturating_sub(released / RELEASES_TO_A_BYTE)
+    halved(boost, milliseconds).saturating_sub(released / RELEASES_TO_A_BYTE)
 }
 
 #[cfg(test)]
@@ -55,17 +65,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_purged_within_the_bound() {
-        assert_eq!(excess(FLOOR, 0, 0, 0), 0);
-        assert_eq!(excess(100 << 20, 800 << 20, 0, 0), 0);
-        assert_eq!(excess(20 << 20, 0, 12 << 20, 0), 0);
+    fn the_bound_follows_what_is_in_use_and_was_until_now() {
+        assert_eq!(bound(0, 0, 0), FLOOR);
+        assert_eq!(bound(800 << 20, 800 << 20, 0), 100 << 20);
+        // The boost alone keeps nothing that was not in use a moment ago.
+        assert_eq!(bound(0, 0, 1 << 30), FLOOR);
+        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 60 << 20);
+        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), 30 << 20);
+    }
+
+    #[test]
+    fn a_peak_is_forgotten_by_halves() {
+        assert_eq!(recent_peak(100, 20, 0), 100);
+        assert_eq!(recent_peak(100, 20, HALF_LIFE_MILLISECONDS), 60);
+        assert_eq!(recent_peak(100, 20, u64::MAX), 20);
+        assert_eq!(recent_peak(10, 20, 0), 20);
     }
 
     #[test]
     fn beyond_the_bound_purging_goes_well_below_it_in_bounded_steps() {
-        assert_eq!(excess(FLOOR + 1, 0, 0, 0), FLOOR / 4 + 1);
-        assert_eq!(excess(1 << 30, 0, 0, 0), STEP);
-        assert_eq!(excess(1 << 30, 0, 0, 100 << 20), 200 << 20);
+        assert_eq!(excess(FLOOR, FLOOR, 0), 0);
+        assert_eq!(excess(FLOOR + 1, FLOOR, 0), FLOOR / 4 + 1);
+        assert_eq!(excess(1 << 30, FLOOR, 0), STEP);
+        assert_eq!(excess(1 << 30, FLOOR, 100 << 20), 200 << 20);
+        assert_eq!(excess((1 << 30) + 1, 1 << 30, 100 << 20), 2 * STEP + 1);
     }
 
     #[test]
@@ -74,7 +97,7 @@ mod tests {
         assert_eq!(raised(990, 10, 1000), 1000);
         assert_eq!(decayed(1024, 250, 0), 512);
         assert_eq!(decayed(1024, 10_000, 0), 0);
-        assert_eq!(decayed(1024, 0, 2048), 512);
-        assert_eq!(decayed(1024, 250, 2048), 0);
+        assert_eq!(decayed(1024, 0, 4096), 512);
+        assert_eq!(decayed(1024, 250, 4096), 0);
     }
 }
