@@ -1,9 +1,10 @@
 //! Every text that advises: what a result means, and what to do about it. Facts come from the
 //! laboratory; this file only puts them into words.
 
+use freehold_lab::grid::{Doubt, Ending};
 use freehold_lab::trace::Damage;
-use freehold_lab::{Concern, KNOWN};
-use freehold_model::{Allocator, PairsParams, Plan};
+use freehold_lab::{Concern, KNOWN, Surroundings};
+use freehold_model::{Allocator, GridDocument, GridPlan, PairsParams, Plan};
 
 /// How to get a known allocator that is not installed.
 pub(crate) fn install(name: &str) -> &'static str {
@@ -99,6 +100,54 @@ pub(crate) fn beginning(runs: usize, minutes: f64) -> String {
     format!("{runs} runs, about {minutes:.1} minutes; an interrupt stops early and keeps results")
 }
 
+/// What a grid is going to take.
+pub(crate) fn beginning_grid(plan: &GridPlan, allocators: usize) -> String {
+    let runs = plan.cases.len() * allocators * plan.rounds as usize;
+    let most = if plan.until.is_some() { "at most " } else { "" };
+    let cases = plan.cases.len();
+    format!(
+        "{most}{runs} runs of {cases} cases; the time left shows after the first; an interrupt \
+         stops early and keeps results"
+    )
+}
+
+/// What the end of a grid means, where it was not to be expected.
+pub(crate) fn grid_ending(ending: Ending) -> Option<&'static str> {
+    match ending {
+        Ending::Done => None,
+        Ending::TimeUp => Some("the time limit was reached before all runs were made"),
+        Ending::Interrupted => Some("interrupted: these are the runs that were made until then"),
+    }
+}
+
+/// A reason to doubt a grid, and what to do about it.
+pub(crate) fn grid_doubt(doubt: &Doubt, document: &GridDocument) -> String {
+    match doubt {
+        Doubt::OneRound => one_round(),
+        Doubt::Noisy { cells, of, worst, case, allocator } => format!(
+            "{cells} of {of} results vary by more than a quarter between rounds, most of all {} \
+             with {} ({:.0} % of its median); use --until 5%, or more --repeat, on a quiet machine",
+            document.allocators[*allocator].name,
+            document.plan.cases[*case].name(),
+            worst * 100.0
+        ),
+        Doubt::Crowded { threads, cpus } => format!(
+            "with {threads} or more threads there are more than the {cpus} processors: the \
+             scheduler has a part in those results"
+        ),
+        Doubt::Machines { kinds } => format!(
+            "the runs were made on {kinds} kinds of machines: ratios are formed on one machine \
+             each and stand, medians mix them"
+        ),
+        Doubt::Surroundings(found) => surroundings(found),
+    }
+}
+
+fn one_round() -> String {
+    "every case was measured once, so nothing is known about noise; use --repeat 3 or more"
+        .to_owned()
+}
+
 /// What a first interrupt does.
 pub(crate) fn stopping() -> &'static str {
     "stopping after the current run; interrupt again to stop at once"
@@ -129,30 +178,34 @@ pub(crate) fn concern(concern: &Concern, plan: &Plan, allocators: &[Allocator]) 
                  median); use more --repeat or longer --seconds, on a quiet machine"
             )
         }
-        Concern::OneRound => {
-            "every case was measured once, so nothing is known about noise; use --repeat 3 or more"
-                .to_owned()
-        }
+        Concern::OneRound => one_round(),
         Concern::Short { seconds } => format!(
             "each run measures {seconds} s only: good enough to see that everything works, not to \
              choose an allocator; use --seconds 1 or more"
         ),
-        Concern::Busy { load } => {
-            format!("the load average was {load:.2} before the first run: other programs took part")
-        }
-        Concern::Governor { name } => format!(
-            "the frequency governor is {name}: processors may change speed between runs; \
-             performance is steadier"
-        ),
+        Concern::Surroundings(surroundings) => self::surroundings(surroundings),
         Concern::Oversubscribed { pairs, cpus } => format!(
             "with {pairs} or more pairs there are more threads than the {cpus} processors: the \
              scheduler has a part in those results"
         ),
-        Concern::Quota { limit } => format!(
+    }
+}
+
+/// A reason to doubt that lies in the machine.
+fn surroundings(surroundings: &Surroundings) -> String {
+    match surroundings {
+        Surroundings::Busy { load } => {
+            format!("the load average was {load:.2} before the first run: other programs took part")
+        }
+        Surroundings::Governor { name } => format!(
+            "the frequency governor is {name}: processors may change speed between runs; \
+             performance is steadier"
+        ),
+        Surroundings::Quota { limit } => format!(
             "the processor time of this control group is limited ({limit}): the kernel stops \
              threads that run ahead"
         ),
-        Concern::Tuned { names } => format!(
+        Surroundings::Tuned { names } => format!(
             "the environment tunes allocators, and is passed on to the runs: {}",
             names.join(", ")
         ),

@@ -146,6 +146,17 @@ pub(crate) fn parse_positive_seconds(text: &str) -> Result<f64, String> {
     if seconds > 0.0 { Ok(seconds) } else { Err("must be more than 0".to_owned()) }
 }
 
+/// Reads a percentage, with or without its sign, as a share.
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent: f64 = number.parse().map_err(|_| "not a percentage, such as 2%".to_owned())?;
+    if percent > 0.0 && percent <= 100.0 {
+        Ok(percent / 100.0)
+    } else {
+        Err("must be more than 0 % and at most 100 %".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -177,5 +188,14 @@ mod tests {
         assert!(parse_seconds("NaN").is_err());
         assert!(parse_seconds("soon").is_err());
         assert!(parse_positive_seconds("0").is_err());
+    }
+
+    #[test]
+    fn percentages_are_read_with_and_without_their_sign() {
+        assert_eq!(parse_percent("2%"), Ok(0.02));
+        assert_eq!(parse_percent("2 %"), Ok(0.02));
+        assert_eq!(parse_percent("50"), Ok(0.5));
+        assert!(parse_percent("0%").is_err());
+        assert!(parse_percent("a lot").is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM, is_asked_for};
+use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM, distinct_name, is_asked_for};
 use freehold_model::{Allocator, AllocatorList, Missing, Origin};
 
 use crate::advice;
@@ -164,19 +164,11 @@ fn unknown(wanted: &str) -> Failure {
     }
 }
 
-/// Adds the version to names that occur more than once, or else a number, since a name heads a
-/// column.
+/// Gives every allocator a name of its own.
 fn with_distinct_names(mut allocators: Vec<Allocator>) -> Vec<Allocator> {
     for index in 1..allocators.len() {
         let (before, rest) = allocators.split_at_mut(index);
-        let own = rest[0].name.clone();
-        let is_taken = |name: &str| before.iter().any(|other| other.name == name);
-        let versioned = rest[0].version.iter().map(|version| format!("{own}@{version}"));
-        let numbered = (2..).map(|number| format!("{own}-{number}"));
-        let mut names = [own.clone()].into_iter().chain(versioned).chain(numbered);
-        if let Some(free) = names.find(|name| !is_taken(name)) {
-            rest[0].name = free;
-        }
+        rest[0].name = distinct_name(&rest[0], before);
     }
     allocators
 }

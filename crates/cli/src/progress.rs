@@ -1,47 +1,84 @@
 //! Showing how a benchmark goes on. It must not know how runs are made.
 
+use std::time::Duration;
+
 use freehold_lab::bench::Observer;
+use freehold_lab::grid;
 use freehold_lab::plan::Step;
-use freehold_model::{Allocator, Outcome, PairsParams, Plan, Run};
+use freehold_model::{
+    Allocator, Failure, GridOutcome, GridPlan, GridRun, Outcome, PairsParams, Plan, Run,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
 
 use crate::ui::{ProgressStyle, Ui};
 
-const TEMPLATE: &str = "{bar:24} {pos}/{len}, {eta} left: {msg}";
+const WITH_TIME: &str = "{bar:24} {pos}/{len}, {eta} left: {msg}";
 
-/// Progress of a benchmark.
-pub(crate) struct Progress<'a> {
+/// For those who know better than the bar how much time is left.
+const WITHOUT_TIME: &str = "{bar:24} {pos}/{len}, {msg}";
+
+/// A number of runs, as a bar that is redrawn or as a line for each.
+struct Board {
     ui: Ui,
     style: ProgressStyle,
     bar: ProgressBar,
-    plan: &'a Plan,
-    allocators: &'a [Allocator],
     done: usize,
-    total: usize,
 }
 
-impl<'a> Progress<'a> {
-    pub(crate) fn new(ui: Ui, plan: &'a Plan, allocators: &'a [Allocator], total: usize) -> Self {
+impl Board {
+    fn new(ui: Ui, total: usize, template: &str) -> Self {
         let style = ui.progress_style();
         let target = match style {
             ProgressStyle::Bar => ProgressDrawTarget::stderr(),
             ProgressStyle::None | ProgressStyle::Lines => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-        if let Ok(template) = BarStyle::with_template(TEMPLATE) {
+        if let Ok(template) = BarStyle::with_template(template) {
             bar.set_style(template);
         }
-        Self { ui, style, bar, plan, allocators, done: 0, total }
+        Self { ui, style, bar, done: 0 }
+    }
+
+    /// Takes note of a run that has ended, with what came of it.
+    fn ended(&mut self, title: &str, result: &Result<String, &Failure>) {
+        self.done += 1;
+        self.bar.inc(1);
+        let shown = match result {
+            Ok(number) => number,
+            Err(failure) => &failure.detail,
+        };
+        match self.style {
+            ProgressStyle::Lines => {
+                let (done, total) = (self.done, self.bar.length().unwrap_or_default());
+                self.ui.note(&format!("{done}/{total} {title}: {shown}"));
+            }
+            // Failures stay on the screen when the bar is redrawn.
+            ProgressStyle::Bar if result.is_err() => self.bar.println(format!("{title}: {shown}")),
+            ProgressStyle::Bar | ProgressStyle::None => {}
+        }
+    }
+}
+
+/// Progress of a benchmark.
+pub(crate) struct Progress<'a> {
+    board: Board,
+    plan: &'a Plan,
+    allocators: &'a [Allocator],
+}
+
+impl<'a> Progress<'a> {
+    pub(crate) fn new(ui: Ui, plan: &'a Plan, allocators: &'a [Allocator], total: usize) -> Self {
+        Self { board: Board::new(ui, total, WITH_TIME), plan, allocators }
     }
 
     /// The bar itself, so that an interrupt can be noted without tearing it.
     pub(crate) fn bar(&self) -> ProgressBar {
-        self.bar.clone()
+        self.board.bar.clone()
     }
 
     /// Removes the bar.
     pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.board.bar.finish_and_clear();
     }
 
     fn title(&self, case: usize, allocator: usize) -> String {
@@ -53,26 +90,91 @@ impl<'a> Progress<'a> {
 
 impl Observer for Progress<'_> {
     fn begins(&mut self, step: &Step) {
-        self.bar.set_message(self.title(step.case, step.allocator));
+        self.board.bar.set_message(self.title(step.case, step.allocator));
     }
 
     fn ended(&mut self, run: &Run) {
-        self.done += 1;
-        self.bar.inc(1);
-        let title = self.title(run.case, run.allocator);
         let result = match &run.outcome {
-            Outcome::Measured(measured) => format!("{:.1} loops/s", measured.loops_per_second),
-            Outcome::Failed(failure) => failure.detail.clone(),
+            Outcome::Measured(measured) => Ok(format!("{:.1} loops/s", measured.loops_per_second)),
+            Outcome::Failed(failure) => Err(failure),
         };
-        let failed = matches!(run.outcome, Outcome::Failed(_));
-        match self.style {
-            ProgressStyle::Lines => {
-                let (done, total) = (self.done, self.total);
-                self.ui.note(&format!("{done}/{total} {title}: {result}"));
+        let title = self.title(run.case, run.allocator);
+        self.board.ended(&title, &result);
+    }
+}
+
+/// Progress of a grid.
+pub(crate) struct GridProgress<'a> {
+    board: Board,
+    plan: &'a GridPlan,
+    allocators: &'a [Allocator],
+}
+
+impl<'a> GridProgress<'a> {
+    pub(crate) fn new(ui: Ui, plan: &'a GridPlan, allocators: &'a [Allocator]) -> Self {
+        let total = plan.cases.len() * allocators.len() * plan.rounds as usize;
+        Self { board: Board::new(ui, total, WITHOUT_TIME), plan, allocators }
+    }
+
+    /// The bar itself, so that an interrupt can be noted without tearing it.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.board.bar.clone()
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.board.bar.finish_and_clear();
+    }
+
+    fn title(&self, case: usize, allocator: usize) -> String {
+        format!("{}, {}", self.plan.cases[case].name(), self.allocators[allocator].name)
+    }
+}
+
+impl grid::Observer for GridProgress<'_> {
+    fn begins(&mut self, step: &Step, left: Option<Duration>) {
+        let most = if self.plan.until.is_some() { "at most " } else { "" };
+        let left = left.map(|left| format!("{most}{} left: ", minutes(left)));
+        let title = self.title(step.case, step.allocator);
+        self.board.bar.set_message(left.unwrap_or_default() + &title);
+    }
+
+    fn ended(&mut self, run: &GridRun) {
+        let result = match &run.outcome {
+            GridOutcome::Measured(measured) => {
+                Ok(format!("{:.4} {}", measured.metric.value, measured.metric.unit))
             }
-            // Failures stay on the screen when the bar is redrawn.
-            ProgressStyle::Bar if failed => self.bar.println(format!("{title}: {result}")),
-            ProgressStyle::Bar | ProgressStyle::None => {}
+            GridOutcome::Failed(failure) => Err(failure),
+        };
+        let title = self.title(run.case, run.allocator);
+        self.board.ended(&title, &result);
+    }
+
+    fn is_through(&mut self, round: u32, open: usize) {
+        let to_come = open * self.allocators.len() * (self.plan.rounds - round - 1) as usize;
+        self.board.bar.set_length((self.board.done + to_come) as u64);
+        if self.plan.until.is_some() && self.board.style == ProgressStyle::Lines {
+            self.board.ui.note(&format!("round {}: {open} cases need more", round + 1));
         }
+    }
+}
+
+/// A time as people say it.
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=99 => format!("{seconds} s"),
+        seconds @ 100..=5999 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_people_would_use() {
+        let times = [99, 100, 5999, 7200].map(|seconds| minutes(Duration::from_secs(seconds)));
+        assert_eq!(times, ["99 s", "2 min", "100 min", "2.0 h"]);
     }
 }

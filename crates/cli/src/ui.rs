@@ -135,6 +135,15 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
+/// Makes sure that all results will find their place, before the work is done.
+pub(crate) fn check_places(places: &[&str]) -> Result<(), Failure> {
+    if places.iter().filter(|place| **place == STANDARD_OUTPUT).count() > 1 {
+        let message = "only one result can go to standard output";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    places.iter().try_for_each(|place| check_writable(place))
+}
+
 /// Says something that may change what a result means. Not silenced by `--quiet`.
 pub(crate) fn warn(text: &str) {
     say(&format!("{WARNING}warning:{WARNING:#} {text}"));

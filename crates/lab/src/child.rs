@@ -14,7 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use freehold_model::{
-    Allocator, Failure, FailureKind, Length, Outcome, PairsParams, PairsRun, Sizes, from_json,
+    Allocator, Document, Failure, FailureKind, GridCase, GridOutcome, HarnessRun, Length, Outcome,
+    PairsParams, PairsRun, ParamValue, Proof, Sizes, from_json,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -72,6 +73,17 @@ pub fn arguments(params: &PairsParams) -> Vec<String> {
     arguments
 }
 
+/// The command-line arguments that ask for a run of this case.
+pub fn case_arguments(case: &GridCase) -> Vec<String> {
+    let mut arguments = vec!["workload".to_owned(), case.harness.clone()];
+    arguments.extend(case.params.iter().filter_map(|(name, value)| match value {
+        ParamValue::Flag(given) => given.then(|| format!("--{name}")),
+        ParamValue::Text(text) if text.is_empty() => None,
+        value => Some(format!("--{name}={value}")),
+    }));
+    arguments
+}
+
 /// How a child ended, and what it wrote.
 struct Ended {
     status: ExitStatus,
@@ -93,13 +105,39 @@ impl Runner {
         allocator: &Allocator,
         give_up: &AtomicBool,
     ) -> Outcome {
-        let mut arguments = arguments(params);
-        arguments.push(FOLLOW_PARENT.to_owned());
-        let ended = self.complete(&arguments, allocator, give_up);
-        match ended.and_then(|ended| understand(&ended, allocator)) {
+        match self.measure(arguments(params), allocator, give_up, |run: &PairsRun| &run.proof) {
             Ok(run) => Outcome::Measured(Box::new(run)),
             Err(failure) => Outcome::Failed(failure),
         }
+    }
+
+    /// Runs a case of a grid under `allocator`, in the same way.
+    pub fn run_harness(
+        &self,
+        case: &GridCase,
+        allocator: &Allocator,
+        give_up: &AtomicBool,
+    ) -> GridOutcome {
+        match self.measure(case_arguments(case), allocator, give_up, |run: &HarnessRun| &run.proof)
+        {
+            Ok(run) => GridOutcome::Measured(Box::new(run)),
+            Err(failure) => GridOutcome::Failed(failure),
+        }
+    }
+
+    /// Lets a child measure, and makes sure of what it measured.
+    fn measure<R: Document>(
+        &self,
+        mut arguments: Vec<String>,
+        allocator: &Allocator,
+        give_up: &AtomicBool,
+        proof: fn(&R) -> &Proof,
+    ) -> Result<R, Failure> {
+        arguments.push(FOLLOW_PARENT.to_owned());
+        let ended = self.complete(&arguments, allocator, give_up)?;
+        let (run, last_words) = understand(&ended)?;
+        verify(proof(&run), allocator, &last_words)?;
+        Ok(run)
     }
 
     /// Starts a child and waits for its end.
@@ -197,8 +235,8 @@ fn join(reader: JoinHandle<String>) -> String {
     reader.join().unwrap_or_default()
 }
 
-/// Makes a result of what a child left behind.
-fn understand(ended: &Ended, allocator: &Allocator) -> Result<PairsRun, Failure> {
+/// Makes a result of what a child left behind, with what it said besides.
+fn understand<R: Document>(ended: &Ended) -> Result<(R, String), Failure> {
     let last_words = last_lines(&ended.errors);
     if let Some(signal) = ended.status.signal() {
         let detail = format!("ended by signal {signal}{last_words}");
@@ -209,12 +247,11 @@ fn understand(ended: &Ended, allocator: &Allocator) -> Result<PairsRun, Failure>
         let detail = format!("exit status {code}{last_words}");
         return Err(Failure { kind: FailureKind::Failed, detail });
     }
-    let run: PairsRun = from_json(&ended.output).map_err(|error| Failure {
+    let run = from_json(&ended.output).map_err(|error| Failure {
         kind: FailureKind::Unreadable,
         detail: format!("{error}{last_words}"),
     })?;
-    verify(&run, allocator, &last_words)?;
-    Ok(run)
+    Ok((run, last_words))
 }
 
 fn last_lines(errors: &str) -> String {
@@ -224,9 +261,8 @@ fn last_lines(errors: &str) -> String {
 }
 
 /// Makes sure that both `malloc` and `free` of the child came from the allocator's library.
-fn verify(run: &PairsRun, allocator: &Allocator, last_words: &str) -> Result<(), Failure> {
+fn verify(proof: &Proof, allocator: &Allocator, last_words: &str) -> Result<(), Failure> {
     let wanted = Path::new(&allocator.library.path);
-    let proof = &run.proof;
     for (call, object) in [("malloc", &proof.malloc_object), ("free", &proof.free_object)] {
         let real = fs::canonicalize(object).unwrap_or_else(|_| PathBuf::from(object));
         if real != wanted {
@@ -260,7 +296,8 @@ mod tests {
         let arguments = ["-c".to_owned(), script.to_owned()];
         runner
             .complete(&arguments, &system(), &AtomicBool::new(false))
-            .and_then(|ended| understand(&ended, &system()))
+            .and_then(|ended| understand::<PairsRun>(&ended))
+            .map(|_| ())
             .expect_err("no script prints a result")
     }
 

@@ -3,11 +3,10 @@
 
 use freehold_model::{Case, CellSummary, Length, Plan, Provenance, Purpose, Summary};
 
+use crate::surroundings::{Surroundings, surroundings};
+
 /// Repetitions further apart than this, relative to their median, are called noisy.
 const NOISY: f64 = 0.25;
-
-/// More load than this, before anything was started, is somebody else's.
-const BUSY: f64 = 0.5;
 
 /// A measured time below this is short.
 const SHORT_SECONDS: f64 = 0.2;
@@ -28,16 +27,8 @@ pub enum Concern {
         /// The allocator of that cell.
         allocator: usize,
     },
-    /// Other programs were running.
-    Busy {
-        /// The load average before the first run.
-        load: f64,
-    },
-    /// The processors may run at varying speeds.
-    Governor {
-        /// The frequency governor.
-        name: String,
-    },
+    /// Something about the machine.
+    Surroundings(Surroundings),
     /// More threads than processors: the scheduler takes part in the result.
     Oversubscribed {
         /// The least number of pairs concerned.
@@ -45,22 +36,12 @@ pub enum Concern {
         /// Processors that could be used.
         cpus: u32,
     },
-    /// Variables of the environment tune allocators.
-    Tuned {
-        /// Their names.
-        names: Vec<String>,
-    },
     /// Every case was measured once: nothing is known of the noise.
     OneRound,
     /// Runs are too short for allocators that take their time to settle.
     Short {
         /// The measured time of a run.
         seconds: f64,
-    },
-    /// The processor time of this group of processes is limited.
-    Quota {
-        /// The limit, as the kernel writes it.
-        limit: String,
     },
 }
 
@@ -71,22 +52,11 @@ pub fn concerns(plan: &Plan, summary: &Summary, provenance: &Provenance) -> Vec<
     concerns.extend(noise(plan, summary));
     concerns.extend((plan.repeat == 1).then_some(Concern::OneRound));
     concerns.extend(shortest(&plan.cases).map(|seconds| Concern::Short { seconds }));
-    if let Some(load) = provenance.load_before.filter(|&load| load > BUSY) {
-        concerns.push(Concern::Busy { load });
-    }
     let crowded = plan.cases.iter().map(|case| case.params.pairs);
     if let Some(pairs) = crowded.filter(|pairs| 2 * pairs > machine.cpus_usable).min() {
         concerns.push(Concern::Oversubscribed { pairs, cpus: machine.cpus_usable });
     }
-    if let Some(name) = machine.cpu_governor.clone().filter(|name| name != "performance") {
-        concerns.push(Concern::Governor { name });
-    }
-    if let Some(limit) = machine.cgroup_cpu_max.clone().filter(|max| !max.starts_with("max")) {
-        concerns.push(Concern::Quota { limit });
-    }
-    if !provenance.environment.is_empty() {
-        concerns.push(Concern::Tuned { names: provenance.environment.keys().cloned().collect() });
-    }
+    concerns.extend(surroundings(provenance).into_iter().map(Concern::Surroundings));
     concerns
 }
 
@@ -152,11 +122,11 @@ mod tests {
             found,
             [
                 Concern::OneRound,
-                Concern::Busy { load: 3.0 },
                 Concern::Oversubscribed { pairs: 1, cpus: 1 },
-                Concern::Governor { name: "powersave".into() },
-                Concern::Quota { limit: "50000 100000".into() },
-                Concern::Tuned { names: vec!["MALLOC_CONF".into()] },
+                Concern::Surroundings(Surroundings::Busy { load: 3.0 }),
+                Concern::Surroundings(Surroundings::Governor { name: "powersave".into() }),
+                Concern::Surroundings(Surroundings::Quota { limit: "50000 100000".into() }),
+                Concern::Surroundings(Surroundings::Tuned { names: vec!["MALLOC_CONF".into()] }),
             ]
         );
     }

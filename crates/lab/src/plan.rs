@@ -90,21 +90,31 @@ pub struct Step {
     pub round: u32,
 }
 
-/// The order of all runs. A round goes through every case once, in random order, and through
-/// every allocator within a case, in random order: runs that are compared are neighbours in time,
-/// and no allocator always comes after the same one.
+/// The order of all runs: round by round.
 pub fn schedule(plan: &Plan, allocators: usize, seed: u64) -> Vec<Step> {
     let mut random = Random::new(seed);
-    let mut steps = Vec::new();
-    for round in 0..plan.repeat {
-        let is_kept = |case: &usize| plan.skipped.iter().all(|skipped| skipped.case != *case);
-        let mut cases: Vec<usize> = (0..plan.cases.len()).filter(is_kept).collect();
-        random.shuffle(&mut cases);
-        for case in cases {
-            let mut order: Vec<usize> = (0..allocators).collect();
-            random.shuffle(&mut order);
-            steps.extend(order.into_iter().map(|allocator| Step { case, allocator, round }));
-        }
+    let is_kept = |case: &usize| plan.skipped.iter().all(|skipped| skipped.case != *case);
+    let cases: Vec<usize> = (0..plan.cases.len()).filter(is_kept).collect();
+    let rounds = (0..plan.repeat).flat_map(|number| round(number, &cases, allocators, &mut random));
+    rounds.collect()
+}
+
+/// The order of a round. It goes through every case once, in random order, and through every
+/// allocator within a case, in random order: runs that are compared are neighbours in time, and no
+/// allocator always comes after the same one.
+pub(crate) fn round(
+    round: u32,
+    cases: &[usize],
+    allocators: usize,
+    random: &mut Random,
+) -> Vec<Step> {
+    let mut cases = cases.to_vec();
+    random.shuffle(&mut cases);
+    let mut steps = Vec::with_capacity(cases.len() * allocators);
+    for case in cases {
+        let mut order: Vec<usize> = (0..allocators).collect();
+        random.shuffle(&mut order);
+        steps.extend(order.into_iter().map(|allocator| Step { case, allocator, round }));
     }
     steps
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
+use crate::measure::{Measured, Series, common_value, series_of};
 use crate::pairs::{PairsParams, PairsRun};
 use crate::provenance::Provenance;
 use crate::schema::Document;
@@ -118,4 +119,33 @@ pub struct BenchDocument {
 
 impl Document for BenchDocument {
     const KIND: &'static str = "bench";
+}
+
+impl PairsRun {
+    /// The value of a measure; `None` where it was not measured.
+    fn value(&self, measure: &str) -> Option<f64> {
+        match measure {
+            "speed" => Some(self.loops_per_second),
+            measure => common_value(&self.memory, &self.usage, measure),
+        }
+    }
+}
+
+impl Measured for BenchDocument {
+    fn series(&self) -> Vec<Series> {
+        let name = |case: usize| {
+            let Case { purpose, params: PairsParams { pairs, max_bytes, .. } } =
+                &self.plan.cases[case];
+            let harness = match purpose {
+                Purpose::Speed => "pairs",
+                Purpose::Retention => "pairs-memory",
+            };
+            format!("{harness} pairs={pairs} size={max_bytes}")
+        };
+        let runs = self.runs.iter().filter_map(|run| match &run.outcome {
+            Outcome::Measured(measured) => Some((run.case, run.allocator, run.round, &**measured)),
+            Outcome::Failed(_) => None,
+        });
+        series_of(runs, &self.allocators, name, PairsRun::value)
+    }
 }

@@ -9,6 +9,7 @@ mod allocator;
 mod bench;
 mod diagnosis;
 mod evidence;
+mod grid;
 mod harness;
 mod locks;
 mod measure;
@@ -25,6 +26,10 @@ pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
 pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
 pub use evidence::{Cost, Gap, Source};
+pub use grid::{
+    GridCase, GridCell, GridDocument, GridOutcome, GridOverall, GridPart, GridPlan, GridRun,
+    GridSummary, Shard,
+};
 pub use harness::{
     Better, Calls, Column, Detail, FalseSharing, HarnessRun, Metric, ParamValue, Params, Reading,
     Readings,

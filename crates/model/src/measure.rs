@@ -1,7 +1,12 @@
 //! What is measured, by name, and the view of a document that comparing, exporting and drawing
 //! share: series of one measure of one case under one allocator.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::allocator::Allocator;
+use crate::pairs::{Memory, Usage};
 
 /// What an interval allows to be said of a candidate beside the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -157,4 +162,50 @@ pub trait Measured {
     /// All its series: cases vary slowest, then allocators, then measures. Those without a number
     /// are left out.
     fn series(&self) -> Vec<Series>;
+}
+
+/// A run that gave numbers: its case, its allocator, its round, and the numbers.
+pub(crate) type Made<'a, R> = (usize, usize, u32, &'a R);
+
+/// The series of the runs of a harness, whose measures `value` knows.
+pub(crate) fn series_of<'a, R: 'a>(
+    runs: impl Iterator<Item = Made<'a, R>>,
+    allocators: &[Allocator],
+    case_name: impl Fn(usize) -> String,
+    value: fn(&R, &str) -> Option<f64>,
+) -> Vec<Series> {
+    let mut cells: BTreeMap<(usize, usize), Vec<(u32, &R)>> = BTreeMap::new();
+    for (case, allocator, round, run) in runs {
+        cells.entry((case, allocator)).or_default().push((round, run));
+    }
+    let mut all = Vec::new();
+    for ((case, allocator), runs) in cells {
+        let series = MEASURES.iter().map(|measure| Series {
+            case: case_name(case),
+            allocator: allocators[allocator].name.clone(),
+            measure,
+            values: runs
+                .iter()
+                .filter_map(|(round, run)| Some((*round, value(run, measure.name)?)))
+                .collect(),
+        });
+        all.extend(series.filter(|series| !series.values.is_empty()));
+    }
+    all
+}
+
+/// The value of a measure that every harness takes.
+pub(crate) fn common_value(memory: &Memory, usage: &Usage, measure: &str) -> Option<f64> {
+    let count = |count: u64| Some(count as f64);
+    match measure {
+        "user" => Some(usage.user_seconds),
+        "system" => Some(usage.system_seconds),
+        "rss.peak" => count(memory.peak_rss_bytes),
+        "rss.freed" => count(memory.freed.rss_bytes),
+        "rss.settled" => memory.settled.and_then(|settled| count(settled.rss_bytes)),
+        "faults.minor" => count(usage.minor_faults),
+        "switches.voluntary" => count(usage.voluntary_switches),
+        "switches.involuntary" => count(usage.involuntary_switches),
+        _ => None,
+    }
 }

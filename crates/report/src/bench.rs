@@ -3,19 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use freehold_model::{
-    BenchDocument, CellSummary, FailureKind, Length, Outcome, PairsParams, Provenance, Purpose,
-};
+use freehold_model::{BenchDocument, CellSummary, Length, Outcome, PairsParams, Purpose};
 
 use crate::numbers::{mib, seconds};
-use crate::table::{Table, Tone};
-use crate::tables;
-
-/// Digits of a hash that are shown: enough to tell libraries apart at a glance.
-const HASH_DIGITS: usize = 12;
-
-/// The width of a page.
-const WIDTH: usize = 96;
+use crate::page::{self, Section};
+use crate::{failure, origin, tables};
 
 /// How much of a benchmark is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,61 +18,14 @@ pub enum Detail {
     Full,
 }
 
-/// One part of the report: a heading, a paragraph, and a table.
-struct Section {
-    heading: String,
-    paragraph: String,
-    table: Option<Table>,
-}
-
 /// The benchmark as text for a terminal.
 pub fn text(document: &BenchDocument, detail: Detail) -> String {
-    let mut text = String::new();
-    for section in sections(document, detail) {
-        let heading = Tone::Strong.paint(&section.heading);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{heading}");
-        for line in section.paragraph.lines() {
-            let _ = writeln!(text, "{}", wrapped(line));
-        }
-        if let Some(table) = section.table {
-            let _ = write!(text, "\n{}", table.text());
-        }
-        text.push('\n');
-    }
-    text
+    page::text(sections(document, detail))
 }
 
 /// The benchmark as Markdown.
 pub fn markdown(document: &BenchDocument, detail: Detail) -> String {
-    let mut text = String::new();
-    for section in sections(document, detail) {
-        let paragraph = section.paragraph.replace('*', "\\*").replace('\n', "  \n");
-        let _ = writeln!(text, "### {}\n\n{paragraph}\n", section.heading);
-        if let Some(table) = section.table {
-            let _ = writeln!(text, "{}", table.markdown());
-        }
-    }
-    text
-}
-
-/// Breaks a line between words where it would be wider than a page.
-fn wrapped(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut width = 0;
-    for word in line.split(' ') {
-        let needed = word.chars().count();
-        if width > 0 && width + 1 + needed > WIDTH {
-            text.push('\n');
-            width = 0;
-        } else if width > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += needed;
-    }
-    text
+    page::markdown(sections(document, detail))
 }
 
 /// One line for each way in which runs failed, with the cells concerned.
@@ -88,7 +33,7 @@ pub fn failures(document: &BenchDocument) -> Vec<String> {
     let mut counted: BTreeMap<(usize, usize, String), u32> = BTreeMap::new();
     for run in &document.runs {
         if let Outcome::Failed(failure) = &run.outcome {
-            let reason = format!("{}: {}", kind(failure.kind), failure.detail);
+            let reason = format!("{}: {}", failure::kind(failure.kind), failure.detail);
             *counted.entry((run.case, run.allocator, reason)).or_default() += 1;
         }
     }
@@ -207,55 +152,16 @@ fn memory(document: &BenchDocument, case: usize, cells: &[CellSummary]) -> Secti
 }
 
 fn origin(document: &BenchDocument) -> Section {
-    let provenance = &document.provenance;
-    let mut paragraph = machine(provenance);
-    for allocator in &document.allocators {
-        let digits = allocator.library.sha256.get(..HASH_DIGITS).unwrap_or_default();
-        let _ = write!(
-            paragraph,
-            "\n{} {}, sha256 {digits}, {}",
-            allocator.name,
-            allocator.version.as_deref().unwrap_or("of unknown version"),
-            allocator.library.path
-        );
-    }
+    let mut section = origin::section(&document.provenance, &document.allocators);
     for skipped in &document.plan.skipped {
         let params = &document.plan.cases[skipped.case].params;
-        let _ = write!(paragraph, "\nLeft out: {}: {}", short(params), skipped.reason);
+        // Writing to a string cannot fail.
+        let _ = write!(section.paragraph, "\nLeft out: {}: {}", short(params), skipped.reason);
     }
-    Section { heading: "Where these numbers come from".to_owned(), paragraph, table: None }
-}
-
-fn machine(provenance: &Provenance) -> String {
-    let machine = &provenance.machine;
-    let cpu = machine.cpu.as_deref().unwrap_or("unknown processor");
-    let huge = machine.huge_pages.enabled.as_deref().unwrap_or("unknown");
-    format!(
-        "{}, freehold {}, seed {}\n{} {}, {cpu}, {} of {} processors, {} MiB, \
-         transparent huge pages: {huge}",
-        provenance.started,
-        provenance.tool_version,
-        provenance.seed,
-        machine.kernel,
-        machine.architecture,
-        machine.cpus_usable,
-        machine.cpus_online,
-        mib(machine.memory_total_bytes as f64),
-    )
+    section
 }
 
 fn short(params: &PairsParams) -> String {
     let pairs = if params.pairs == 1 { "pair" } else { "pairs" };
     format!("{} {pairs}, max size {}", params.pairs, params.max_bytes)
-}
-
-fn kind(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::NotStarted => "not started",
-        FailureKind::NotLive => "the allocator was not live",
-        FailureKind::Crashed => "crashed",
-        FailureKind::Failed => "failed",
-        FailureKind::TimedOut => "timed out",
-        FailureKind::Unreadable => "printed no result",
-    }
 }

@@ -6,10 +6,15 @@
 
 mod allocators;
 mod bench;
+mod csv;
 mod diagnosis;
+mod failure;
+mod grid;
 mod histogram;
 mod locks;
 mod numbers;
+mod origin;
+mod page;
 mod process;
 mod syscalls;
 mod table;
@@ -19,7 +24,9 @@ mod trace;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
+pub use csv::csv;
 pub use diagnosis::diagnosis;
+pub use grid::{grid_failures, grid_markdown, grid_text};
 pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use syscalls::syscalls;

@@ -49,6 +49,34 @@ pub(crate) fn ratio(interval: &Interval) -> String {
     }
 }
 
+/// A ratio as a change, with its interval where there is one.
+pub(crate) fn change(interval: &Interval) -> String {
+    let Interval { estimate, low, high, level } = *interval;
+    if level > 0.0 {
+        format!("{} % ({} to {})", signed(estimate), signed(low), signed(high))
+    } else {
+        format!("{} %", signed(estimate))
+    }
+}
+
+/// A ratio as a signed percentage: 1.05 is +5.0.
+fn signed(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    let sign = if percent > -0.05 { "+" } else { "-" };
+    format!("{sign}{:.1}", percent.abs())
+}
+
+/// A time in a unit that suits it.
+pub(crate) fn time(seconds: f64) -> String {
+    if seconds >= 9.995 {
+        format!("{seconds:.1} s")
+    } else if seconds >= 0.9995 {
+        format!("{seconds:.3} s")
+    } else {
+        format!("{:.1} ms", seconds * 1000.0)
+    }
+}
+
 /// Seconds without needless zeros.
 pub(crate) fn seconds(value: f64) -> String {
     format!("{value} s")
@@ -83,6 +111,20 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn a_change_is_signed_and_never_minus_nothing() {
+        let interval = Interval { estimate: 0.95, low: 0.9, high: 0.9999, level: 0.99 };
+        assert_eq!(change(&interval), "-5.0 % (-10.0 to +0.0)");
+        assert_eq!(change(&Interval { level: 0.0, ..interval }), "-5.0 %");
+    }
+
+    #[test]
+    fn times_are_in_a_unit_that_suits_them() {
+        assert_eq!(time(0.01234), "12.3 ms");
+        assert_eq!(time(1.2345), "1.234 s");
+        assert_eq!(time(12.345), "12.3 s");
     }
 
     #[test]

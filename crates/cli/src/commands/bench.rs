@@ -1,6 +1,9 @@
 //! `freehold bench`: the allocators of this machine, measured against each other.
 
+mod cases;
 mod experiment;
+mod grid;
+mod suites;
 
 use std::env;
 use std::path::PathBuf;
@@ -11,11 +14,12 @@ use freehold_lab::child::Runner;
 use freehold_lab::plan::{Grid, expected_run_seconds, plan, schedule};
 use freehold_lab::{FREEHOLD, launch};
 use freehold_model::{
-    Allocator, BenchDocument, FailureKind, Length, Outcome, PairsParams, Plan, Run, Sizes,
+    Allocator, BenchDocument, FailureKind, Length, Measured, Outcome, PairsParams, Plan, Run, Sizes,
 };
-use freehold_report::{Detail, failures, markdown, text};
+use freehold_report::{Detail, csv, failures, markdown, text};
 
 use self::experiment::{Experiment, provenance};
+use self::grid::GridOptions;
 use super::pairs::{Defaults, PairsOptions};
 use crate::args::{parse_positive_seconds, parse_seconds};
 use crate::catalogue::Catalogue;
@@ -29,16 +33,24 @@ Examples:
   freehold bench --allocators freehold,jemalloc,./libmine.so --pairs 1,4 --sizes 256,4096
   freehold bench --seconds 3 --samples 400 --repeat 1   as long as in the article, per case
   freehold bench --json results.json && freehold report --details results.json
+  freehold bench larson threadtest --threads 1,8 -a freehold,system     other harnesses
+  freehold bench all --until 2% --time-limit 3600 --json all.json       every harness, an hour
   freehold bench --dry-run                          what would be run, and for how long
 
-The harness is pairs: one thread of each pair allocates a batch of blocks, the other frees them.
-Each run is a process of its own, and counts only if it proves that its malloc and free came from
-the allocator asked for. Within a round, the allocators take turns in random order.
+Without names the harness is pairs: one thread of each pair allocates a batch of blocks, the other
+frees them. Each run is a process of its own, and counts only if it proves that its malloc and free
+came from the allocator asked for. Within a round, the allocators take turns in random order.
 
 The speed table has the shape of Table 1 of R. Weisner, \"How Memory Allocation Affects Performance
 in Multithreaded Programs\" (Oracle, 2012); the memory table is that of its Table 2: 32 pairs,
 maximum size 4096, every block written, a fixed number of loops, and resident memory read after
 everything is freed.
+
+Named harnesses, or the suites classic, modern and all of them, are measured as a grid: each with
+every number of threads, every size and every allocator. Rounds go through all cases in random
+order. With --until a case is measured no more once its ratios are known well enough; looks at the
+results are few and share the risk of being wrong, so that no claim rests on looking often.
+freehold workload --help lists the harnesses, freehold workload HARNESS --help what they take.
 
 An interrupt stops after the current run, shows what was measured, and exits with 130.";
 
@@ -75,21 +87,29 @@ enum Part {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bench {
+    /// Harnesses, or suites of them: classic, modern, all [default: pairs]
+    #[arg(value_name = "HARNESS|SUITE", conflicts_with_all = [
+        "pairs", "skip", "no_memory_check", "allocations", "fixed_size", "min", "memset",
+        "handoff", "depth", "samples", "warmup", "loops",
+    ])]
+    harnesses: Vec<String>,
     /// Allocators: names, or paths of libraries; by default, all that are found
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     allocators: Vec<String>,
-    /// The one that the others are compared with; by default freehold, or else the first
+    /// The one that the others are compared with; by default freehold, or else the first; in a
+    /// grid the first
     #[arg(long, value_name = "ALLOCATOR")]
     reference: Option<String>,
     /// Numbers of pairs [default: 1,2,4,16,32]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: Vec<u32>,
-    /// Maximum sizes in bytes [default: 256,1024,4096,16384,65536]
+    /// Maximum sizes in bytes [default: 256,1024,4096,16384,65536]; in a grid, sizes of the
+    /// harnesses that take one [default: that of the harness]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..))]
     sizes: Vec<u32>,
-    /// How often each case is measured [default: 3]
+    /// How often each case is measured [default: 3; with --until at most 100]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// A coarse benchmark of half a minute, for continuous integration
@@ -98,11 +118,10 @@ pub(crate) struct Bench {
     /// Leave a part out
     #[arg(long, value_name = "PART")]
     skip: Option<Part>,
-    /// Idle time before memory is read again in the memory table
-    #[arg(long, value_name = "SECONDS", default_value_t = SETTLE_SECONDS,
-          value_parser = parse_seconds)]
-    settle: f64,
-    /// End a run that takes longer than this
+    /// Idle time before memory is read again in the memory table [default: 1; in a grid, 0.2]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    settle: Option<f64>,
+    /// End a run that takes longer than this [default: by its length; in a grid, 300]
     #[arg(long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
     timeout: Option<f64>,
     /// Measure cases even if they may need more memory than is available
@@ -114,6 +133,8 @@ pub(crate) struct Bench {
     /// Print what would be run, and run nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
+    #[command(flatten)]
+    grid: GridOptions,
     #[command(flatten)]
     options: PairsOptions,
     #[command(flatten)]
@@ -133,10 +154,16 @@ struct Output {
     /// Write the tables as Markdown to this file; - prints them
     #[arg(long, value_name = "FILE")]
     markdown: Option<String>,
+    /// Write every number on a line of its own to this file; - prints them
+    #[arg(long, value_name = "FILE")]
+    csv: Option<String>,
 }
 
 impl Bench {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
+        if self.harnesses.iter().any(|name| name != suites::PAIRS) {
+            return grid::execute(&self, ui);
+        }
         let experiment = self.prepare()?;
         if self.dry_run {
             ui::print(&experiment.outline())?;
@@ -146,7 +173,12 @@ impl Bench {
         experiment::caution();
         let (document, is_interrupted) = experiment.perform(ui)?;
         self.output.publish(&document)?;
-        Ok(if is_interrupted { Exit::Interrupted } else { verdict(&document) })
+        let failed = |run: &Run| match &run.outcome {
+            Outcome::Failed(failure) => Some(failure.kind),
+            Outcome::Measured(_) => None,
+        };
+        let exit = verdict(document.runs.iter().filter_map(failed));
+        Ok(if is_interrupted { Exit::Interrupted } else { exit })
     }
 
     fn prepare(&self) -> Result<Experiment, Failure> {
@@ -182,15 +214,9 @@ impl Bench {
     }
 
     fn reference_among(&self, allocators: &[Allocator]) -> Result<usize, Failure> {
-        let wanted = self.reference.as_deref();
-        let named = |name: &str| allocators.iter().position(|own| own.name == name);
-        match wanted {
-            None => Ok(named(FREEHOLD).unwrap_or(0)),
-            Some(name) => named(name).ok_or_else(|| {
-                let message = format!("the reference \"{name}\" is not among the allocators");
-                let names: Vec<_> = allocators.iter().map(|own| own.name.as_str()).collect();
-                Failure::new(Exit::Usage, message).hint(format!("they are {}", names.join(", ")))
-            }),
+        match self.reference.as_deref() {
+            None => Ok(named(FREEHOLD, allocators).unwrap_or(0)),
+            Some(name) => named(name, allocators),
         }
     }
 
@@ -218,30 +244,39 @@ impl Bench {
             memset: true,
             sizes: Sizes::Random,
             length: Length::Loops { total },
-            ..self.options.params(pairs, MEMORY_SIZE, self.settle, lengths)
+            ..self.options.params(
+                pairs,
+                MEMORY_SIZE,
+                self.settle.unwrap_or(SETTLE_SECONDS),
+                lengths,
+            )
         }
     }
 }
 
 impl Output {
     fn files(&self) -> impl Iterator<Item = &String> {
-        self.json.iter().chain(&self.markdown)
+        self.json.iter().chain(&self.markdown).chain(&self.csv)
+    }
+
+    fn takes_standard_output(&self) -> bool {
+        self.files().any(|path| path == ui::STANDARD_OUTPUT)
+    }
+
+    fn detail(&self) -> Detail {
+        if self.details { Detail::Full } else { Detail::Summary }
     }
 
     /// Makes sure before the first run that results will find their place.
     fn check(&self) -> Result<(), Failure> {
-        if self.files().filter(|path| *path == ui::STANDARD_OUTPUT).count() > 1 {
-            let message = "--json and --markdown cannot both go to standard output";
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        self.files().try_for_each(|path| ui::check_writable(path))
+        let files: Vec<_> = self.files().map(String::as_str).collect();
+        ui::check_places(&files)
     }
 
     /// Shows and stores results. What goes to standard output for machines goes there alone.
     fn publish(&self, document: &BenchDocument) -> Result<(), Failure> {
-        let detail = if self.details { Detail::Full } else { Detail::Summary };
-        if !self.files().any(|path| path == ui::STANDARD_OUTPUT) {
-            ui::print(&text(document, detail))?;
+        if !self.takes_standard_output() {
+            ui::print(&text(document, self.detail()))?;
         }
         for warning in document.warnings.iter().chain(&failures(document)) {
             ui::warn(warning);
@@ -250,10 +285,22 @@ impl Output {
             ui::save_json(path, document)?;
         }
         if let Some(path) = &self.markdown {
-            ui::save(path, &markdown(document, detail))?;
+            ui::save(path, &markdown(document, self.detail()))?;
+        }
+        if let Some(path) = &self.csv {
+            ui::save(path, &csv(&document.series()))?;
         }
         Ok(())
     }
+}
+
+/// The index of the allocator of this name.
+fn named(name: &str, allocators: &[Allocator]) -> Result<usize, Failure> {
+    allocators.iter().position(|own| own.name == name).ok_or_else(|| {
+        let message = format!("the reference \"{name}\" is not among the allocators");
+        let names: Vec<_> = allocators.iter().map(|own| own.name.as_str()).collect();
+        Failure::new(Exit::Usage, message).hint(format!("they are {}", names.join(", ")))
+    })
 }
 
 /// How long the longest run may take when nothing else was said: ten times what is expected, and
@@ -264,12 +311,8 @@ fn longest(plan: &Plan) -> f64 {
 }
 
 /// How a complete benchmark ends: failures of runs are failures of the benchmark.
-fn verdict(document: &BenchDocument) -> Exit {
-    let failed = |run: &Run| match &run.outcome {
-        Outcome::Failed(failure) => Some(failure.kind),
-        Outcome::Measured(_) => None,
-    };
-    let kinds: Vec<_> = document.runs.iter().filter_map(failed).collect();
+fn verdict(failures: impl Iterator<Item = FailureKind>) -> Exit {
+    let kinds: Vec<_> = failures.collect();
     if kinds.contains(&FailureKind::NotLive) {
         Exit::NotLive
     } else if kinds.is_empty() {

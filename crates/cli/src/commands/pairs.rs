@@ -61,7 +61,7 @@ pub(crate) struct PairsOptions {
     /// Length of a sample [default: 0.3 for bench, 3 for workload]
     #[arg(long, value_name = "SECONDS", conflicts_with = "loops",
           value_parser = parse_positive_seconds)]
-    seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// Time before the first sample; up to five times longer, until every slot was used once
     /// [default: 0.1 for bench, 0 for workload]
     #[arg(long, value_name = "SECONDS", conflicts_with = "loops", value_parser = parse_seconds)]

@@ -4,6 +4,8 @@
 mod described;
 mod record;
 
+pub(super) use record::params;
+
 use std::time::Duration;
 
 use clap::error::ErrorKind;

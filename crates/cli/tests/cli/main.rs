@@ -7,6 +7,7 @@
 mod allocators;
 mod bench;
 mod diagnose;
+mod grid;
 mod library;
 mod locks;
 mod record;

@@ -45,7 +45,8 @@ pub(super) fn run(
     })
 }
 
-fn params(settings: &Settings) -> Params {
+/// The values of all parameters.
+pub(in super::super) fn params(settings: &Settings) -> Params {
     let value = |value: &Value| match value {
         Value::Flag(flag) => ParamValue::Flag(*flag),
         Value::Count(count) => ParamValue::Count(*count),

@@ -1,0 +1,178 @@
+//! `freehold bench HARNESS`: grids from outside. Nothing here depends on how fast anything is.
+
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Ended, directory, freehold, json, read, run, signal, wait_for_line};
+
+/// Harnesses that are over at once.
+const TINY: [&str; 11] = [
+    "bench",
+    "larson",
+    "threadtest",
+    "--seconds",
+    "0.02",
+    "--settle",
+    "0.01",
+    "--set",
+    "objects=100",
+    "--set",
+    "threadtest:iterations=2",
+];
+
+fn grid(more: &[&str]) -> Ended {
+    run(&[&TINY, more].concat())
+}
+
+fn stored(path: &Path) -> Value {
+    json(&read(path))
+}
+
+fn list<'a>(document: &'a Value, field: &str) -> &'a Vec<Value> {
+    document[field].as_array().unwrap_or_else(|| panic!("no list {field}"))
+}
+
+#[test]
+fn every_harness_is_crossed_with_threads_sizes_and_allocators() {
+    let directory = directory();
+    let path = directory.path().join("grid.json");
+    let csv = directory.path().join("grid.csv");
+    let (name, csv_name) = (path.to_string_lossy(), csv.to_string_lossy());
+    let axes = ["--threads", "1,2", "--sizes", "16,64", "-a", "system,freehold"];
+    let out = ["--repeat", "2", "--json", &name, "--csv", &csv_name, "--details"];
+    let ended = grid(&[&axes[..], &out].concat()).with(0);
+    let document = stored(&path);
+    assert_eq!(document["kind"], "grid");
+    assert_eq!(document["complete"], true);
+    assert_eq!(list(&document["plan"], "cases").len(), 2 * 2 * 2);
+    let runs = list(&document, "runs");
+    assert_eq!(runs.len(), 2 * 2 * 2 * 2 * 2);
+    for run in runs {
+        let measured = &run["outcome"]["measured"];
+        let case = &document["plan"]["cases"][run["case"].as_u64().expect("an index") as usize];
+        assert_eq!(measured["params"], case["params"]);
+        assert_eq!(measured["params"]["threads"], case["threads"]);
+        assert!(measured["metric"]["value"].as_f64().is_some_and(|value| value > 0.0));
+        for extra in ["minor_faults", "voluntary_switches", "involuntary_switches"] {
+            assert!(measured["usage"][extra].is_u64(), "no {extra} in {measured}");
+        }
+    }
+    check_tables(&ended.out);
+    check_csv(&read(&csv));
+    // Every block of runs stays together: all allocators of a case, one after the other.
+    for block in runs.chunks(2) {
+        assert_eq!(block[0]["case"], block[1]["case"]);
+        assert_ne!(block[0]["allocator"], block[1]["allocator"]);
+    }
+}
+
+fn check_tables(out: &str) {
+    for words in [
+        "larson: throughput, in operations/s",
+        "threadtest: elapsed time, in seconds",
+        "larson: peak of resident memory, in MiB",
+        "threadtest: resident memory after free and idle time, in MiB",
+        "Relative to system",
+        "Every case",
+        "seconds 0.02",
+    ] {
+        assert!(out.contains(words), "no {words:?} in:\n{out}");
+    }
+}
+
+fn check_csv(csv: &str) {
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("case,allocator,measure,unit,round,value"));
+    for wanted in [
+        "larson threads=2 size=64,freehold,speed,1/s,1,",
+        "threadtest threads=1 size=16,system,wall,s,0,",
+        "larson threads=1 size=16,system,rss.peak,B,0,",
+    ] {
+        assert!(csv.contains(wanted), "no {wanted:?} in:\n{csv}");
+    }
+}
+
+#[test]
+fn a_threshold_ends_a_grid_before_its_last_round() {
+    // Any interval is within 100 %, so the first look, after the twelfth round, is enough, unless
+    // some interval reaches further than from half to twice: then it takes a later one.
+    let axes = ["--threads", "1", "--set", "larson:rounds=1", "-a", "system,freehold"];
+    let ended = grid(&[&axes[..], &["--until", "100%", "--json", "-"]].concat()).with(0);
+    let document = json(&ended.out);
+    let rounds = list(&document, "runs").iter().filter_map(|run| run["round"].as_u64()).max();
+    assert!(rounds.is_some_and(|last| (11..99).contains(&last)), "{rounds:?}");
+    assert_eq!(document["complete"], true);
+}
+
+#[test]
+fn a_time_limit_ends_a_grid_and_says_so() {
+    let axes = ["--threads", "1", "--repeat", "1000", "-a", "system", "--time-limit", "1"];
+    let ended = grid(&[&axes[..], &["--json", "-"]].concat()).with(0);
+    assert!(ended.err.contains("time limit was reached"), "{}", ended.err);
+    let document = json(&ended.out);
+    assert_eq!(document["complete"], false);
+    let made = list(&document, "runs").len();
+    assert!((1..2000).contains(&made), "{made} runs");
+}
+
+#[test]
+fn an_interrupt_keeps_and_prints_what_was_measured() {
+    let directory = directory();
+    let path = directory.path().join("partial.json");
+    let name = path.to_string_lossy();
+    let more = ["-a", "system", "--threads", "1", "--repeat", "1000", "--json", &name];
+    let mut child = freehold()
+        .args([&TINY, &more[..], &["--progress", "always"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    wait_for_line(&mut err, "freehold: 2/2000 ");
+    signal(child.id(), "INT");
+    wait_for_line(&mut err, "stopping after the current run");
+    let reader = std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
+    let output = child.wait_with_output().expect("ends");
+    reader.join().expect("no panic").expect("readable");
+    assert_eq!(output.status.code(), Some(130));
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("Ended early"), "{out}");
+    let document = stored(&path);
+    assert_eq!(document["complete"], false);
+    assert!(list(&document, "runs").len() >= 2);
+}
+
+#[test]
+fn shards_share_out_the_cases() {
+    let outline = |shard: &str| {
+        let axes = ["--dry-run", "--threads", "1,2,4", "-a", "system"];
+        let out = grid(&[&axes[..], &["--shard", shard]].concat()).with(0).out;
+        let cases = out.lines().filter(|line| line.starts_with("  freehold workload "));
+        cases.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let whole = outline("1/1");
+    assert_eq!(whole.len(), 6);
+    let mut parts = [outline("1/4"), outline("2/4"), outline("3/4"), outline("4/4")].concat();
+    assert_eq!(parts.len(), 6);
+    parts.sort_unstable();
+    let mut sorted = whole;
+    sorted.sort_unstable();
+    assert_eq!(parts, sorted);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_runs() {
+    let refused = |words: &[&str], reason: &str| {
+        let ended = run(&[&["bench"], words].concat()).with(2);
+        assert!(ended.err.contains(reason), "no {reason:?} in:\n{}", ended.err);
+    };
+    refused(&["larsen"], "did you mean \"larson\"?");
+    refused(&["larson", "--set", "colour=red"], "has no parameter \"colour\"");
+    refused(&["larson", "--shard", "3/2"], "K from 1 to N");
+    refused(&["larson", "--pairs", "4"], "cannot be used with");
+    refused(&["--threads", "4"], "HARNESS|SUITE");
+    refused(&["larson", "pairs"], "run freehold bench pairs");
+}
