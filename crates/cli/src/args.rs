@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     allocators, bench, completions, diagnose, lib, locks, record, report, run, sizes, syscalls,
-    top, which, workload,
+    timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -89,6 +89,7 @@ pub(crate) enum Command {
     Top(top::Top),
     Locks(locks::Locks),
     Syscalls(syscalls::Syscalls),
+    Timeline(timeline::Timeline),
     Lib(lib::Lib),
     Workload(workload::Workload),
     Completions(completions::Completions),
@@ -108,6 +109,7 @@ impl Command {
             Self::Top(top) => top.execute(ui),
             Self::Locks(locks) => locks.execute(ui),
             Self::Syscalls(syscalls) => syscalls.execute(ui),
+            Self::Timeline(timeline) => timeline.execute(ui),
             Self::Lib(lib) => lib.execute(),
             Self::Workload(workload) => workload.execute(),
             Self::Completions(completions) => completions.execute(),

@@ -19,6 +19,7 @@ mod provenance;
 mod schema;
 mod summary;
 mod syscalls;
+mod timeline;
 mod top;
 mod trace;
 
@@ -44,6 +45,7 @@ pub use provenance::{HugePages, Machine, Provenance};
 pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
 pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
+pub use timeline::{ThreadBar, TimeColumn, Timeline};
 pub use top::{Shares, TopReport, TopRow};
 pub use trace::{
     Amount, Bin, Fates, LinearHistogram, Peak, ProcessRecording, RecordDocument, Share, SizeCount,

@@ -2,13 +2,13 @@
 //! come to.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use freehold_model::{Diagnosis, Findings, Frame, Gap, LocksReport, Portion, Source, WaitKind};
 
 use crate::locks::Locks;
+use crate::memory::resident_bytes;
 use crate::profile::{Profile, Profiled};
 use crate::target::TargetError;
 use crate::words;
@@ -150,11 +150,6 @@ fn calls(profiled: &Profiled) -> BTreeMap<String, f64> {
     profiled.calls.iter().map(|&(name, rate)| (name.to_owned(), rate)).collect()
 }
 
-fn resident_pages(pid: u32) -> Option<u64> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    statm.split(' ').nth(1)?.parse().ok()
-}
-
 /// Resident memory over time.
 #[derive(Debug, Default)]
 struct Memory {
@@ -171,13 +166,13 @@ impl Memory {
             return;
         }
         self.distance_ns = self.distance_ns.max(MEMORY_NS);
-        let pages: u64 = processes.iter().filter_map(|&pid| resident_pages(pid)).sum();
-        if pages == 0 {
+        let resident = resident_bytes(processes);
+        if resident == 0 {
             // They have ended.
             return;
         }
         self.last_ns = now;
-        self.points.push(pages * rustix::param::page_size() as u64);
+        self.points.push(resident);
         if self.points.len() >= MOST_POINTS {
             let mut keep = false;
             self.points.retain(|_| {

@@ -56,6 +56,11 @@ impl Top {
         (report(&interval, &self.watch, by_what(rows, self.by)), flow)
     }
 
+    /// The processes that are watched.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.watch.processes()
+    }
+
     fn row(&self, thread: &ThreadTime) -> TopRow {
         let calls = self.calls.get(&(thread.pid, thread.tid)).into_iter().flatten();
         let most = calls.max_by_key(|&(&number, &times)| (times, number));

@@ -43,19 +43,38 @@ const GROWTH: f64 = 0.25;
 /// Fewer samples and looks than this say little.
 const FEW: u64 = 40;
 
+/// Less processor time than this is too little to be divided by ticks.
+const FEW_SECONDS: f64 = 0.1;
+
 const PAGE: f64 = 4096.0;
 
 /// What the numbers come to, and how sure that is.
 pub(crate) fn judge(findings: &Findings) -> (Cause, Confidence) {
     let (cause, margin) = decide(findings);
-    let seen = findings.looks + findings.samples.unwrap_or(0);
     let confidence = match margin {
-        _ if cause == Cause::TooShort => Confidence::Low,
-        _ if seen < FEW || findings.samples.is_none() => Confidence::Low,
-        _ if margin >= 1.5 => Confidence::High,
+        _ if !is_enough(cause, findings) => Confidence::Low,
+        _ if margin >= 1.5 && findings.samples.is_some() => Confidence::High,
         _ => Confidence::Medium,
     };
     (cause, confidence)
+}
+
+/// Whether there was enough to see of what a verdict rests on.
+fn is_enough(cause: Cause, findings: &Findings) -> bool {
+    match cause {
+        Cause::TooShort => false,
+        Cause::AllocatorContention | Cause::OtherLock => findings.looks >= FEW,
+        // Counted, and compared with ticks of the clock.
+        Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => {
+            findings.cpu_seconds() >= FEW_SECONDS
+        }
+        Cause::ThreadChurn | Cause::MemoryGrows | Cause::Starved | Cause::Idle => {
+            findings.seconds >= 2.0 * SHORTEST_SECONDS
+        }
+        Cause::AllocatorCpu | Cause::Spinning | Cause::FalseSharing | Cause::Computing => {
+            findings.samples.is_some_and(|samples| samples >= FEW)
+        }
+    }
 }
 
 /// The cause, and by how much what decides exceeds what would do.
@@ -315,5 +334,7 @@ mod tests {
     fn without_samples_nothing_is_sure() {
         let blind = Findings { samples: None, ..computing() };
         assert_eq!(judge(&blind), (Cause::Computing, Confidence::Low));
+        let waiting = Findings { allocator_lock_seconds: 60.0, ..blind };
+        assert_eq!(judge(&waiting), (Cause::AllocatorContention, Confidence::Medium));
     }
 }

@@ -65,14 +65,37 @@ const ARENA_ALIGNMENT: u64 = 64 << 20;
 /// How far from its beginning the arena's lock can be.
 const ARENA_HEAD: u64 = 128;
 
+/// Whose lock it is, if it is an allocator's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owner {
+    /// The C library's.
+    CLibrary,
+    /// Another's, of this file.
+    Other(String),
+    /// No allocator's.
+    None,
+}
+
+impl Owner {
+    fn of(stack: &[Judged<'_>]) -> Self {
+        match stack.iter().find(|judged| judged.is_allocator()) {
+            Some(judged) if judged.in_c_library => Self::CLibrary,
+            Some(judged) => Self::Other(judged.frame.module.clone()),
+            None => Self::None,
+        }
+    }
+}
+
+type Table = BTreeMap<(WaitKind, Lock), (WaitRow, Owner)>;
+
 /// A table of all that was waited for, most time first.
 pub(crate) fn rows(sites: &[Site], cells: &[Cell], files: &Files) -> Vec<WaitRow> {
     let mut symbols = Symbols::new();
-    let mut table: BTreeMap<(WaitKind, Lock), (WaitRow, bool)> = BTreeMap::new();
+    let mut table = Table::new();
     for (site, cell) in sites.iter().zip(cells).filter(|(_, cell)| cell.looks > 0) {
         let described = Described::new(site, files, &mut symbols);
         let entry = table.entry((described.kind, site.lock));
-        let (row, _) = entry.or_insert_with(|| (described.row(), described.in_c_library));
+        let (row, _) = entry.or_insert_with(|| (described.row(), described.owner.clone()));
         row.waits += cell.waits;
         row.seconds += cell.ns / 1e9;
         row.looks += cell.looks;
@@ -93,8 +116,7 @@ struct Described {
     kind: WaitKind,
     caller: Frame,
     stack: Vec<Frame>,
-    /// Whether the allocator whose lock it is, if it is one's, is the C library's.
-    in_c_library: bool,
+    owner: Owner,
 }
 
 impl Described {
@@ -114,11 +136,10 @@ impl Described {
                 Judged { frame, in_allocator: file.is_allocator, in_c_library: file.is_c_library }
             })
             .collect();
-        let allocator = judged.iter().find(|judged| judged.is_allocator());
         Self {
             kind: wait::kind(&judged),
             caller: wait::caller(&judged),
-            in_c_library: allocator.is_some_and(|judged| judged.in_c_library),
+            owner: Owner::of(&judged),
             stack,
         }
     }
@@ -141,39 +162,43 @@ impl Described {
 }
 
 /// Gives every lock its name. Arenas are numbered in the order of their addresses.
-fn name_all(table: &mut BTreeMap<(WaitKind, Lock), (WaitRow, bool)>, files: &Files) {
+fn name_all(table: &mut Table, files: &Files) {
     let mut arenas = 1;
-    for ((kind, lock), (row, in_c_library)) in table {
-        row.name = match *lock {
-            Lock::Memory { address, .. } if is_arena(*kind, *in_c_library, address) => {
+    for ((kind, lock), (row, owner)) in table {
+        let owner = if *kind == WaitKind::AllocatorLock { &*owner } else { &Owner::None };
+        row.name = match (*lock, owner) {
+            (Lock::Memory { address, .. }, Owner::CLibrary) if is_arena(address) => {
                 arenas += 1;
                 format!("glibc arena #{arenas}")
             }
-            Lock::Memory { address, .. } => format!("{address:#x} in memory"),
-            Lock::Data(place) => data_name(*kind, *in_c_library, place, files),
-            Lock::Any => "others".to_owned(),
+            (Lock::Memory { address, .. }, Owner::Other(module)) => {
+                format!("{module} lock {address:#x}")
+            }
+            (Lock::Memory { address, .. }, _) => format!("{address:#x} in memory"),
+            (Lock::Data(place), owner) => data_name(owner, place, files),
+            (Lock::Any, _) => "others".to_owned(),
         };
     }
 }
 
-/// Whether this is the lock of an arena that the C library made for threads.
-fn is_arena(kind: WaitKind, in_c_library: bool, address: u64) -> bool {
-    kind == WaitKind::AllocatorLock && in_c_library && address % ARENA_ALIGNMENT < ARENA_HEAD
+/// Whether this is where the lock of an arena is that the C library made for threads.
+fn is_arena(address: u64) -> bool {
+    address % ARENA_ALIGNMENT < ARENA_HEAD
 }
 
 /// The name of a lock in the data of a file.
-fn data_name(kind: WaitKind, in_c_library: bool, place: Place, files: &Files) -> String {
+fn data_name(owner: &Owner, place: Place, files: &Files) -> String {
     let file = files.get(place.file);
     let module = file.path.file_name().unwrap_or_default().to_string_lossy();
     let symbol = file.datum(place.address).map(|(name, offset)| match offset {
         0 => demangled(name),
         _ => format!("{}+{offset:#x}", demangled(name)),
     });
-    if kind == WaitKind::AllocatorLock && in_c_library && file.is_c_library {
-        // Without its symbols: the only lock of malloc there that is waited for.
-        return format!("glibc {}", symbol.as_deref().unwrap_or("main_arena"));
-    }
     match symbol {
+        // Without symbols: the only lock of malloc there that is waited for.
+        _ if *owner == Owner::CLibrary && file.is_c_library => {
+            format!("glibc {}", symbol.as_deref().unwrap_or("main_arena"))
+        }
         Some(symbol) => format!("{module}`{symbol}"),
         None => format!("{module}+{:#x}", place.address),
     }

@@ -19,6 +19,7 @@ mod process;
 mod syscalls;
 mod table;
 mod tables;
+mod timeline;
 mod top;
 mod trace;
 
@@ -30,5 +31,6 @@ pub use grid::{grid_failures, grid_markdown, grid_text};
 pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use syscalls::syscalls;
+pub use timeline::timeline_svg;
 pub use top::{TopColumn, provenance, sort_top, top};
 pub use trace::{recording, sizes, weights};

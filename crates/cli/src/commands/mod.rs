@@ -12,6 +12,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sizes;
 pub(crate) mod syscalls;
+pub(crate) mod timeline;
 pub(crate) mod top;
 pub(crate) mod which;
 pub(crate) mod workload;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Ended, directory, json, known, run};
+use crate::support::{Ended, directory, json, known, other_libraries, run, skipped};
 
 /// The report on a known program that runs for so many seconds.
 fn report(name: &str, seconds: &str) -> Option<Value> {
@@ -44,6 +44,33 @@ fn the_arena_and_the_functions_that_wait_for_it_are_named() {
     assert!(share_of_callers(first, &["grow", "shrink"]) >= 0.95, "{first:#}");
     let contended = seconds_in(&report, "allocator_lock") + seconds_in(&report, "lock");
     assert!(number(&first["seconds"]) >= 0.95 * contended, "{report:#}");
+}
+
+#[test]
+fn arenas_of_threads_are_numbered() {
+    let Some(report) = report("arena_many.c", "2") else { return };
+    let locks = rows(&report).iter().filter(|row| row["kind"] == "allocator_lock");
+    let mut names: Vec<_> = locks.map(|row| row["name"].as_str().expect("a name")).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["glibc arena #2", "glibc main_arena"], "{report:#}");
+}
+
+#[test]
+fn the_lock_of_another_allocator_is_named_by_its_library() {
+    let directory = directory();
+    let all = other_libraries();
+    let Some((_, library)) = all.iter().find(|(name, _)| name == "jemalloc") else {
+        return skipped("jemalloc is not installed");
+    };
+    let Some(program) = known(&directory, "arena_one.c") else { return };
+    let (program, preload) = (program.to_string_lossy(), format!("LD_PRELOAD={library}"));
+    let one_arena = "MALLOC_CONF=narenas:1,tcache:false";
+    let command = ["locks", "--json", "--", "env", &preload, one_arena, &program, "2"];
+    let report = json(&run(&command).with(0).out);
+    let first = &rows(&report)[0];
+    assert_eq!(first["kind"], "allocator_lock", "{report:#}");
+    assert!(first["name"].as_str().expect("a name").starts_with("libjemalloc"), "{first:#}");
+    assert!(share_of_callers(first, &["grow", "shrink"]) >= 0.95, "{first:#}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod run;
 mod sizes;
 mod support;
 mod syscalls;
+mod timeline;
 mod top;
 mod usage;
 mod which;

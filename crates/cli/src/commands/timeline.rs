@@ -1,0 +1,63 @@
+//! `freehold timeline`: where each thread's time goes over the whole of a run, as a picture.
+
+use std::time::Duration;
+
+use clap::Args;
+use freehold_model::Timeline as Recorded;
+use freehold_observe::timeline::Recorder;
+use freehold_report::{provenance, timeline_svg};
+
+use crate::args::parse_positive_seconds;
+use crate::exit::{Exit, Failure};
+use crate::subject::SubjectArgs;
+use crate::ui::{self, STANDARD_OUTPUT, Ui};
+
+const EXAMPLES: &str = "\
+Examples:
+  freehold timeline --svg run.svg -- ./server --bench
+  freehold timeline --seconds 60 -p $(pgrep -n server) > run.svg
+  freehold timeline --json run.json --svg run.svg -- ./batch
+
+Each thread is a bar, each column of it the whole of the thread's time there: green in the program,
+red in the kernel, orange waiting for a lock or a condition variable, yellow waiting for a
+processor, purple in page faults, grey asleep. Resident memory is beneath. There are at most 400
+columns and 512 threads, however long it takes.";
+
+/// Draw where each thread's time goes over a whole run, with memory beneath, as SVG
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Timeline {
+    /// Record for so long; without it until the process ends, or an interrupt
+    #[arg(long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
+    seconds: Option<f64>,
+    /// Write the picture to this file
+    #[arg(long, value_name = "FILE", default_value = STANDARD_OUTPUT)]
+    svg: String,
+    /// Write the numbers to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+    #[command(flatten)]
+    subject: SubjectArgs,
+}
+
+impl Timeline {
+    pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
+        for path in self.json.iter().chain([&self.svg]) {
+            ui::check_writable(path)?;
+        }
+        let subject = self.subject.begin(|_| {})?;
+        let words = subject.command_line();
+        let mut recorder = Recorder::of(subject.pid()).map_err(|error| subject.refused(&error))?;
+        let duration = self.seconds.map(Duration::from_secs_f64);
+        recorder.record(duration, &mut |pause| subject.pause(pause));
+        let recorded = Recorded { subject: words, ..recorder.timeline() };
+        for line in provenance(&recorded.sources, &recorded.missing) {
+            ui.note(&line);
+        }
+        if let Some(path) = &self.json {
+            ui::save_json(path, &recorded)?;
+        }
+        ui::save(&self.svg, &timeline_svg(&recorded))?;
+        subject.end(ui)
+    }
+}

@@ -1,0 +1,35 @@
+//! `freehold timeline`: where each thread's time goes, as a picture.
+
+use serde_json::Value;
+
+use crate::support::{directory, json, known, read, run};
+
+#[test]
+fn every_thread_is_a_bar_and_every_column_the_whole_of_its_time() {
+    let directory = directory();
+    let Some(program) = known(&directory, "lock_asleep.c") else { return };
+    let (svg, numbers) = (directory.path().join("run.svg"), directory.path().join("run.json"));
+    let (svg_path, numbers_path) = (svg.to_string_lossy(), numbers.to_string_lossy());
+    let program = program.to_string_lossy();
+    let arguments = ["timeline", "--svg", &svg_path, "--json", &numbers_path, "--", &program, "1"];
+    run(&arguments).with(0);
+
+    let recorded = json(&read(&numbers));
+    let columns = recorded["columns"].as_array().expect("a list");
+    let threads = recorded["threads"].as_array().expect("a list");
+    assert_eq!(threads.len(), 7, "{recorded:#}");
+    let there = |thread: &Value| {
+        let shares = thread["columns"].as_array().expect("a list");
+        assert_eq!(shares.len(), columns.len());
+        shares.iter().filter_map(Value::as_object).cloned().collect::<Vec<_>>()
+    };
+    for shares in threads.iter().flat_map(there) {
+        let total: f64 = shares.values().filter_map(Value::as_f64).sum();
+        assert!((total - 1.0).abs() < 1e-6, "{total}: {shares:?}");
+    }
+    let picture = read(&svg);
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    // Orange: all but one of the six wait for the lock at any time.
+    assert!(picture.matches("#f08c1e").count() > threads.len(), "{picture}");
+    assert_eq!(picture.matches("<g><title>").count(), threads.len());
+}

@@ -1,0 +1,184 @@
+//! Where threads' time went, drawn: a bar for each thread, memory beneath. It must not know how it
+//! was observed.
+
+use std::fmt::Write as _;
+
+use freehold_model::{Shares, ThreadBar, Timeline};
+
+use crate::numbers::mib;
+
+/// Where bars begin, and how wide all columns are together.
+const LEFT: f64 = 170.0;
+const WIDTH: f64 = 1000.0;
+
+/// How high a bar is, from one to the next, and the space above them.
+const BAR: f64 = 18.0;
+const STEP: f64 = 22.0;
+const TOP: f64 = 64.0;
+
+/// How high memory is drawn.
+const MEMORY: f64 = 80.0;
+
+/// The parts of a bar from below: what they are, their colour, and how to read them.
+type Part = (&'static str, &'static str, fn(&Shares) -> f64);
+const PARTS: [Part; 6] = [
+    ("user", "#3a9d4a", |shares| shares.usr),
+    ("kernel", "#d0332f", |shares| shares.sys),
+    ("waiting for a lock", "#f08c1e", |shares| shares.lck.unwrap_or_default()),
+    ("waiting for a processor", "#f5d327", |shares| shares.lat),
+    ("in a page fault", "#7a4fb5", |shares| shares.dfl.unwrap_or_default()),
+    ("asleep", "#dcdcdc", |shares| shares.slp),
+];
+
+/// The picture, as SVG.
+pub fn timeline_svg(timeline: &Timeline) -> String {
+    let bars = TOP + timeline.threads.len() as f64 * STEP;
+    let height = bars + MEMORY + 60.0;
+    let width = LEFT + WIDTH + 30.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    );
+    head(&mut svg, timeline);
+    let seconds = timeline.columns.last().map_or(0.0, |last| last.end_seconds);
+    let scale = if seconds > 0.0 { WIDTH / seconds } else { 0.0 };
+    for (n, thread) in timeline.threads.iter().enumerate() {
+        bar(&mut svg, timeline, thread, TOP + n as f64 * STEP, scale);
+    }
+    memory(&mut svg, timeline, bars + 24.0, scale);
+    axis(&mut svg, seconds, bars + MEMORY + 28.0, scale);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// The title and what the colours mean.
+fn head(svg: &mut String, timeline: &Timeline) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        svg,
+        "<text x=\"10\" y=\"20\" font-size=\"15\">{}</text>",
+        escaped(&timeline.subject.join(" "))
+    );
+    let mut x = 10.0;
+    for (name, colour, _) in PARTS {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"34\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
+             <text x=\"{}\" y=\"45\">{name}</text>",
+            x + 17.0
+        );
+        x += 32.0 + name.len() as f64 * 6.6;
+    }
+    if timeline.left_out > 0 {
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x}\" y=\"45\">{} threads not shown</text>",
+            timeline.left_out
+        );
+    }
+}
+
+/// A thread's bar: each column is the whole of its time there.
+fn bar(svg: &mut String, timeline: &Timeline, thread: &ThreadBar, y: f64, scale: f64) {
+    let label = format!("{} {}", thread.tid, thread.name);
+    let _ = writeln!(
+        svg,
+        "<g><title>{0}</title><text x=\"10\" y=\"{1}\">{0}</text>",
+        escaped(&label),
+        y + 13.0
+    );
+    for (column, shares) in timeline.columns.iter().zip(&thread.columns) {
+        let Some(shares) = shares else { continue };
+        let x = LEFT + (column.end_seconds - column.seconds) * scale;
+        let mut base = y + BAR;
+        for (_, colour, part) in PARTS {
+            let height = part(shares) * BAR;
+            if height < 0.05 {
+                continue;
+            }
+            base -= height;
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x:.2}\" y=\"{base:.2}\" width=\"{:.2}\" height=\"{height:.2}\" \
+                 fill=\"{colour}\"/>",
+                column.seconds * scale
+            );
+        }
+    }
+    svg.push_str("</g>\n");
+}
+
+/// Resident memory beneath the bars.
+fn memory(svg: &mut String, timeline: &Timeline, y: f64, scale: f64) {
+    let peak = timeline.columns.iter().map(|column| column.resident_bytes).max().unwrap_or(0);
+    if peak == 0 {
+        return;
+    }
+    let mut points = format!("{LEFT},{} ", y + MEMORY);
+    let mut end = LEFT;
+    // A process that has ended has no memory to be drawn.
+    for column in timeline.columns.iter().filter(|column| column.resident_bytes > 0) {
+        let height = column.resident_bytes as f64 / peak as f64 * MEMORY;
+        end = LEFT + column.end_seconds * scale;
+        let _ = write!(points, "{end:.2},{:.2} ", y + MEMORY - height);
+    }
+    let _ = write!(points, "{end:.2},{}", y + MEMORY);
+    let _ = writeln!(
+        svg,
+        "<polygon points=\"{points}\" fill=\"#5b8fc9\"/><text x=\"10\" y=\"{}\">resident, up to {} \
+         MiB</text>",
+        y + 13.0,
+        mib(peak as f64)
+    );
+}
+
+fn axis(svg: &mut String, seconds: f64, y: f64, scale: f64) {
+    const MARKS: u32 = 10;
+    for mark in 0..=MARKS {
+        let at = seconds * f64::from(mark) / f64::from(MARKS);
+        let x = LEFT + at * scale;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{at:.1} s</text>",
+            y + 18.0
+        );
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(plain).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_model::TimeColumn;
+
+    use super::*;
+
+    #[test]
+    fn a_bar_has_a_part_for_each_share_and_none_where_the_thread_was_not_there() {
+        let waiting = Shares { usr: 0.5, lck: Some(0.5), ..Shares::default() };
+        let column =
+            |end_seconds| TimeColumn { end_seconds, seconds: 1.0, resident_bytes: 1 << 20 };
+        let thread = ThreadBar {
+            tid: 7,
+            name: "a<b".to_owned(),
+            columns: vec![None, Some(waiting)],
+            ..ThreadBar::default()
+        };
+        let svg = timeline_svg(&Timeline {
+            subject: vec!["prog".to_owned()],
+            columns: vec![column(1.0), column(2.0)],
+            threads: vec![thread],
+            ..Timeline::default()
+        });
+        let lines: Vec<_> = svg.lines().filter(|line| line.contains("height=\"9.00\"")).collect();
+        assert_eq!(lines.len(), 2, "{svg}");
+        assert!(lines[0].contains("x=\"670.00\" y=\"73.00\" width=\"500.00\""), "{}", lines[0]);
+        assert!(lines[0].contains("#3a9d4a") && lines[1].contains("#f08c1e"), "{lines:?}");
+        assert!(svg.contains("7 a&lt;b") && svg.contains("up to 1.0 MiB"), "{svg}");
+    }
+}
