@@ -1,10 +1,13 @@
 //! Every text that advises: what a result means, and what to do about it. Facts come from the
 //! laboratory; this file only puts them into words.
 
+use std::io;
+
 use freehold_lab::grid::{Doubt, Ending};
 use freehold_lab::trace::Damage;
-use freehold_lab::{Concern, KNOWN, Surroundings};
-use freehold_model::{Allocator, GridDocument, GridPlan, PairsParams, Plan};
+use freehold_lab::{Concern, KNOWN, Surroundings, compare};
+use freehold_model::{Allocator, ComparePlan, GridDocument, GridPlan, Measure, PairsParams, Plan};
+use freehold_report::in_unit;
 
 /// How to get a known allocator that is not installed.
 pub(crate) fn install(name: &str) -> &'static str {
@@ -189,6 +192,105 @@ pub(crate) fn concern(concern: &Concern, plan: &Plan, allocators: &[Allocator]) 
              scheduler has a part in those results"
         ),
     }
+}
+
+/// What a comparison is going to take, once a warm-up has shown it.
+pub(crate) fn comparing(plan: &ComparePlan, seconds: Option<f64>) -> String {
+    let about = seconds.map_or_else(String::new, |seconds| match seconds {
+        seconds if seconds < 100.0 => format!(", about {seconds:.0} s"),
+        seconds => format!(", about {:.0} minutes", seconds / 60.0),
+    });
+    let most = if plan.until.is_some() { "at most " } else { "" };
+    let rounds = plan.repeat;
+    let plural = if rounds == 1 { "" } else { "s" };
+    format!("{most}{rounds} round{plural}{about}; an interrupt stops early and keeps results")
+}
+
+/// How to say when a server is ready.
+pub(crate) fn ready() -> &'static str {
+    "give its --port, or a command that succeeds once it is: --ready 'redis-cli ping'"
+}
+
+/// What it means when the children of a process cannot be seen.
+pub(crate) fn no_children() -> &'static str {
+    "this kernel does not tell the children of a process: memory is that of the command alone"
+}
+
+/// What it means when orphans cannot be adopted.
+pub(crate) fn no_orphans(error: &io::Error) -> String {
+    format!("processes that the command leaves behind are neither counted nor ended: {error}")
+}
+
+/// What the end of a comparison means, where it was not to be expected.
+pub(crate) fn compare_ending(ending: compare::Ending) -> Option<String> {
+    let text = match ending {
+        compare::Ending::Done | compare::Ending::Enough => return None,
+        compare::Ending::TimeUp => "the time limit was reached before all rounds were made",
+        compare::Ending::Interrupted => {
+            "interrupted: these are the rounds that were made until then"
+        }
+        compare::Ending::AllFailed => {
+            "the command failed under every allocator, so nothing was measured"
+        }
+    };
+    Some(text.to_owned())
+}
+
+/// A reason to doubt a comparison, and what to do about it.
+pub(crate) fn compare_doubt(doubt: &compare::Doubt, plan: &ComparePlan) -> String {
+    let with = |case: usize| {
+        let name = plan.case_name(case);
+        if name.is_empty() { name } else { format!(" with {name}") }
+    };
+    match doubt {
+        compare::Doubt::Surroundings(found) => surroundings(found),
+        compare::Doubt::TooFewRounds { made, needed } => format!(
+            "too few rounds to claim anything ({made}): even the same allocator twice would differ \
+             this way too often; use --repeat {needed} or more"
+        ),
+        compare::Doubt::Drift { case, drift } => {
+            let percent = drift.change.abs() * 100.0;
+            let way = if drift.change > 0.0 { "slower" } else { "faster" };
+            format!(
+                "runs{} grew {percent:.0} % {way} from the first round to the last: the machine \
+                 changed (heat, other programs). Changes are formed within rounds and stand; \
+                 the times themselves say less",
+                with(*case)
+            )
+        }
+        compare::Doubt::TwoGroups { case, allocator, measure, groups } => format!(
+            "{measure} of {allocator}{} falls into two groups, {} runs near {} and {} near {}: \
+             something has two states (processor speed, huge pages, placement of threads), and \
+             the median describes neither; find out what, or use more rounds",
+            with(*case),
+            groups.lower,
+            shown(measure, groups.low),
+            groups.upper,
+            shown(measure, groups.high),
+        ),
+        compare::Doubt::ColdStart { case, share } => format!(
+            "the first round{} was {:.0} % slower than the others, all allocators together: use \
+             --warmup 1 or more",
+            with(*case),
+            share * 100.0
+        ),
+        compare::Doubt::Short { seconds } => format!(
+            "a run takes {:.1} ms only, which is mostly starting and ending: let it do more work",
+            seconds * 1000.0
+        ),
+        compare::Doubt::LeftBehind { processes } => {
+            let plural = if *processes == 1 { "" } else { "es" };
+            format!(
+                "the command left {processes} process{plural} behind, ended after each run: what \
+                 it did after the command ended was not measured"
+            )
+        }
+    }
+}
+
+/// A value of a measure.
+fn shown(measure: &str, value: f64) -> String {
+    Measure::named(measure).map_or_else(|| value.to_string(), |measure| in_unit(measure, value))
 }
 
 /// A reason to doubt that lies in the machine.

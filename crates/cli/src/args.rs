@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, completions, diagnose, lib, locks, record, report, run, sizes, syscalls,
-    timeline, top, which, workload,
+    allocators, bench, compare, completions, diagnose, lib, locks, record, report, run, sizes,
+    syscalls, timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -15,6 +15,7 @@ Examples:
   LD_PRELOAD=$(freehold lib) ./server   the same by hand
   freehold which $(pgrep -n server)     which allocator does this process use?
   freehold allocators                   which allocators are on this machine?
+  freehold compare -- python3 app.py    which of them is best for this program?
   freehold bench                        measure them against each other
   freehold diagnose -- ./server         is the allocator the problem?
   freehold record -- ./server           record its allocation calls
@@ -81,6 +82,7 @@ pub(crate) enum Command {
     Run(run::Run),
     Which(which::Which),
     Allocators(allocators::Allocators),
+    Compare(Box<compare::Compare>),
     Bench(Box<bench::Bench>),
     Report(report::Report),
     Diagnose(diagnose::Diagnose),
@@ -101,6 +103,7 @@ impl Command {
             Self::Run(run) => run.execute(ui),
             Self::Which(which) => which.execute(),
             Self::Allocators(allocators) => allocators.execute(),
+            Self::Compare(compare) => compare.execute(ui),
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
             Self::Diagnose(diagnose) => diagnose.execute(ui),

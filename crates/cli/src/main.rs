@@ -13,6 +13,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod progress;
+mod provenance;
 mod recorder;
 mod screen;
 mod start;

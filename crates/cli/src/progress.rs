@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use freehold_lab::bench::Observer;
+use freehold_lab::compare::{self, Comparison};
 use freehold_lab::grid;
 use freehold_lab::plan::Step;
 use freehold_model::{
     Allocator, Failure, GridOutcome, GridPlan, GridRun, Outcome, PairsParams, Plan, Run,
+    TrialOutcome,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
 
+use crate::advice;
 use crate::ui::{ProgressStyle, Ui};
 
 const WITH_TIME: &str = "{bar:24} {pos}/{len}, {eta} left: {msg}";
@@ -165,6 +168,64 @@ fn minutes(time: Duration) -> String {
         seconds @ 0..=99 => format!("{seconds} s"),
         seconds @ 100..=5999 => format!("{} min", seconds.div_ceil(60)),
         seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+/// Progress of a comparison.
+pub(crate) struct CompareProgress<'a> {
+    board: Board,
+    comparison: &'a Comparison,
+}
+
+impl<'a> CompareProgress<'a> {
+    pub(crate) fn new(ui: Ui, comparison: &'a Comparison) -> Self {
+        let plan = &comparison.plan;
+        let rounds = (plan.warmup + plan.repeat) as usize;
+        let total = rounds * plan.cases.len() * comparison.allocators.len();
+        Self { board: Board::new(ui, total, WITH_TIME), comparison }
+    }
+
+    /// The bar itself, so that an interrupt can be noted without tearing it.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.board.bar.clone()
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.board.bar.finish_and_clear();
+    }
+
+    fn title(&self, step: &Step) -> String {
+        let case = self.comparison.plan.case_name(step.case);
+        let name = &self.comparison.allocators[step.allocator].name;
+        if case.is_empty() { name.clone() } else { format!("{name}, {case}") }
+    }
+}
+
+impl compare::Observer for CompareProgress<'_> {
+    fn begins(&mut self, step: &Step, is_warmup: bool) {
+        let title = self.title(step);
+        let title = if is_warmup { format!("{title} (warm-up)") } else { title };
+        self.board.bar.set_message(title);
+    }
+
+    fn ended(&mut self, step: &Step, outcome: &TrialOutcome) {
+        let result = match outcome {
+            TrialOutcome::Measured(run) => {
+                let mib = run.peak_rss_bytes as f64 / f64::from(1 << 20);
+                Ok(format!("{:.3} s, {mib:.1} MiB", run.wall_seconds))
+            }
+            TrialOutcome::Failed(failure) => Err(failure),
+        };
+        self.board.ended(&self.title(step), &result);
+    }
+
+    fn is_warm(&mut self, taken: Duration) {
+        let plan = &self.comparison.plan;
+        let rounds = f64::from(plan.repeat) / f64::from(plan.warmup);
+        let expected = (plan.warmup > 0).then_some(taken.as_secs_f64() * rounds);
+        let Board { bar, ui, .. } = &self.board;
+        bar.suspend(|| ui.note(&advice::comparing(plan, expected)));
     }
 }
 

@@ -5,32 +5,21 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use freehold_model::{
     Allocator, Document, Failure, FailureKind, GridCase, GridOutcome, HarnessRun, Length, Outcome,
     PairsParams, PairsRun, ParamValue, Proof, Sizes, from_json,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::last_words::last_lines;
 use crate::launch::PRELOAD;
-
-/// How often a waiting parent looks whether it was told to give up.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// How often it looks whether a child has ended, on kernels or in sandboxes that cannot tell.
-const POLL_EVERY: Duration = Duration::from_millis(5);
-
-/// Lines of a child's standard error that are worth repeating.
-const LAST_LINES: usize = 3;
+use crate::lifetime::{Lifetime, Wait};
 
 /// How children are run.
 #[derive(Debug)]
@@ -89,12 +78,6 @@ struct Ended {
     status: ExitStatus,
     output: String,
     errors: String,
-}
-
-enum Wait {
-    Ended,
-    TimedOut,
-    GivenUp,
 }
 
 impl Runner {
@@ -156,7 +139,7 @@ impl Runner {
         // for ever.
         let output = read_all(child.stdout.take());
         let errors = read_all(child.stderr.take());
-        let waited = wait(&mut child, self.timeout, give_up);
+        let waited = Lifetime::of(child.id()).and_then(|life| life.wait(self.timeout, give_up));
         if !matches!(waited, Ok(Wait::Ended)) {
             // It may have ended by itself in the meantime, which is as good.
             let _ = child.kill();
@@ -185,38 +168,6 @@ impl Runner {
             command.env_remove(PRELOAD);
         }
         command.spawn()
-    }
-}
-
-/// Waits until the child has ended or need not be waited for any more.
-fn wait(child: &mut Child, timeout: Duration, give_up: &AtomicBool) -> io::Result<Wait> {
-    let pid = Pid::from_raw(child.id().cast_signed());
-    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let deadline = Instant::now() + timeout;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match &pidfd {
-            Some(pidfd) => sleep_until_readable(pidfd, left.min(LOOK_EVERY))?,
-            None => thread::sleep(left.min(POLL_EVERY)),
-        }
-        if child.try_wait()?.is_some() {
-            return Ok(Wait::Ended);
-        }
-        if give_up.load(Ordering::Relaxed) {
-            return Ok(Wait::GivenUp);
-        }
-        if Instant::now() >= deadline {
-            return Ok(Wait::TimedOut);
-        }
-    }
-}
-
-/// Sleeps without taking processor time from the child until it has ended, or for `time`.
-fn sleep_until_readable(pidfd: &OwnedFd, time: Duration) -> io::Result<()> {
-    let time = Timespec::try_from(time).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&time)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -252,12 +203,6 @@ fn understand<R: Document>(ended: &Ended) -> Result<(R, String), Failure> {
         detail: format!("{error}{last_words}"),
     })?;
     Ok((run, last_words))
-}
-
-fn last_lines(errors: &str) -> String {
-    let lines: Vec<_> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    if last.is_empty() { String::new() } else { format!(": {}", last.join("; ")) }
 }
 
 /// Makes sure that both `malloc` and `free` of the child came from the allocator's library.
@@ -334,11 +279,5 @@ mod tests {
         let runner = Runner { program: "/nowhere/at/all".into(), timeout: LONG };
         let outcome = runner.run(&params(1, 256), &system(), &AtomicBool::new(false));
         assert!(matches!(outcome, Outcome::Failed(Failure { kind: FailureKind::NotStarted, .. })));
-    }
-
-    #[test]
-    fn only_the_last_lines_of_a_long_complaint_are_repeated() {
-        assert_eq!(last_lines("a\nb\n\nc\nd\n"), ": b; c; d");
-        assert_eq!(last_lines("\n"), "");
     }
 }

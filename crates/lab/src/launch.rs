@@ -50,6 +50,27 @@ pub fn preload_value(allocator: &Allocator) -> io::Result<Option<OsString>> {
     Ok(Some(before(path, &already)))
 }
 
+/// The same with the allocator's own library named even if it is the C library, which then comes
+/// before an allocator that a program was linked with.
+pub(crate) fn forced_preload(allocator: &Allocator) -> io::Result<OsString> {
+    let preload = preload_value(allocator)?.unwrap_or_default();
+    Ok(before(&allocator.library.path, &preload))
+}
+
+/// The file that will serve `malloc` of a program with these preloads; `None` where its loader
+/// cannot tell.
+pub fn foreseen(program: &Path, preload: &OsStr) -> Option<PathBuf> {
+    let program = interpreter_of(program);
+    let exports_malloc =
+        |path: &PathBuf| Inspection::of(path).is_ok_and(|found| found.exports_malloc);
+    if exports_malloc(&program) {
+        return Some(program);
+    }
+    let listing = loader_listing(&program, preload).ok()?;
+    let first = objects(&listing).map(PathBuf::from).find(exports_malloc)?;
+    fs::canonicalize(first).ok()
+}
+
 /// A preload list with `path` first and the rest of another list behind it.
 pub fn before(path: &str, list: &OsStr) -> OsString {
     let entries = list.as_bytes().split(|byte| [b' ', b':'].contains(byte));
@@ -113,13 +134,21 @@ pub struct Suspect {
     pid: u32,
     program: PathBuf,
     allocator: Allocator,
+    is_foreseen: bool,
 }
 
 impl Suspect {
     /// The process `pid`, started from the file `program`, which must have no [`obstacle`].
     pub fn new(pid: u32, program: &Path, allocator: &Allocator) -> Self {
         let (program, allocator) = (interpreter_of(program), allocator.clone());
-        Self { pid, program, allocator }
+        let is_foreseen = allocator.needs_preload();
+        Self { pid, program, allocator, is_foreseen }
+    }
+
+    /// The same, when it is known that the loader of this program binds `malloc` to the allocator:
+    /// then it is enough to see that the process runs the program with the library.
+    pub fn foreseen(pid: u32, program: &Path, allocator: &Allocator) -> Self {
+        Self { is_foreseen: true, ..Self::new(pid, program, allocator) }
     }
 
     /// Looks without a pause for the time that the shortest programs live.
@@ -157,7 +186,7 @@ impl Suspect {
 
     /// One look at the process; `None` while the loader is still at work.
     fn look(&self) -> Option<Verdict> {
-        let Self { pid, program, allocator } = self;
+        let Self { pid, program, allocator, is_foreseen } = self;
         let library = Path::new(&allocator.library.path);
         let mapped = process::mapped_files(*pid).ok()?;
         let has_c_library = mapped.iter().any(|path| is_c_library_name(path));
@@ -171,7 +200,7 @@ impl Suspect {
             return Some(Verdict::NotLive { reason });
         }
         // Preloaded, and nothing in the executable comes before it: no need to read any file.
-        if allocator.needs_preload() && process::executable(*pid).ok()? == *program {
+        if *is_foreseen && process::executable(*pid).ok()? == *program {
             return Some(Verdict::Live { pid: *pid });
         }
         let report = process::report(*pid).ok()?;
@@ -188,12 +217,13 @@ impl Suspect {
     /// Asks the dynamic loader what it would load for this program. It lists the objects in the
     /// order in which it searches them, and runs nothing.
     fn ask_loader(&self) -> Verdict {
-        let Self { pid, program, allocator } = self;
+        let Self { pid, program, allocator, .. } = self;
         let pid = *pid;
         if !allocator.needs_preload() {
             return Verdict::LoaderConfirms { pid };
         }
-        let confirmed = loader_listing(program, allocator)
+        let confirmed = preload_value(allocator)
+            .and_then(|preload| loader_listing(program, &preload.unwrap_or_default()))
             .map(|listing| is_first_allocator(&listing, &allocator.library.path));
         let why = match confirmed {
             Ok(true) => return Verdict::LoaderConfirms { pid },
@@ -206,11 +236,10 @@ impl Suspect {
     }
 }
 
-/// The objects that the loader of `program` would load under `allocator`.
-fn loader_listing(program: &Path, allocator: &Allocator) -> io::Result<String> {
+/// What the loader of `program` would load, with these preloads.
+fn loader_listing(program: &Path, preload: &OsStr) -> io::Result<String> {
     let found = Inspection::of(program).map_err(io::Error::other)?;
     let loader = found.header.interpreter.ok_or(io::ErrorKind::NotFound)?;
-    let preload = preload_value(allocator)?.unwrap_or_default();
     let listing = Command::new(loader)
         .arg("--list")
         .arg(program)
@@ -226,13 +255,17 @@ fn is_c_library_name(path: &Path) -> bool {
     name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-musl")
 }
 
-/// Whether a loader's list names `library` before the C library.
-fn is_first_allocator(listing: &str, library: &str) -> bool {
-    let objects = listing.lines().filter_map(|line| {
+/// The files in a loader's list, in the order in which it searches them.
+fn objects(listing: &str) -> impl Iterator<Item = &str> {
+    listing.lines().filter_map(|line| {
         let line = line.split(" (0x").next()?;
         Some(line.rsplit("=>").next()?.trim())
-    });
-    for object in objects {
+    })
+}
+
+/// Whether a loader's list names `library` before the C library.
+fn is_first_allocator(listing: &str, library: &str) -> bool {
+    for object in objects(listing) {
         if object == library {
             return true;
         }

@@ -120,7 +120,8 @@ fn bracketed(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-fn kib_field(text: &str, name: &str) -> u64 {
+/// A field in KiB of one of the kernel's files, in bytes; 0 where there is none.
+pub(crate) fn kib_field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
     number.unwrap_or(0) * KIB

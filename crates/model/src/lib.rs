@@ -7,6 +7,7 @@
 
 mod allocator;
 mod bench;
+mod compare;
 mod diagnosis;
 mod evidence;
 mod grid;
@@ -25,6 +26,11 @@ mod trace;
 
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
+pub use compare::{
+    Advice, Choice, CompareCell, CompareDocument, ComparePlan, CompareSummary, Load,
+    MeasureSummary, Moment, Parameters, Recommendation, Trial, TrialOutcome, TrialRun,
+    trial_series,
+};
 pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
 pub use evidence::{Cost, Gap, Source};
 pub use grid::{

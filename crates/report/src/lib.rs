@@ -6,6 +6,7 @@
 
 mod allocators;
 mod bench;
+mod compare;
 mod csv;
 mod diagnosis;
 mod failure;
@@ -25,6 +26,7 @@ mod trace;
 
 pub use allocators::allocators;
 pub use bench::{Detail, failures, markdown, text};
+pub use compare::{compare_failures, compare_markdown, compare_text, in_unit};
 pub use csv::csv;
 pub use diagnosis::diagnosis;
 pub use grid::{grid_failures, grid_markdown, grid_text};

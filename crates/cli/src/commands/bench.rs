@@ -18,12 +18,13 @@ use freehold_model::{
 };
 use freehold_report::{Detail, csv, failures, markdown, text};
 
-use self::experiment::{Experiment, provenance};
+use self::experiment::Experiment;
 use self::grid::GridOptions;
 use super::pairs::{Defaults, PairsOptions};
 use crate::args::{parse_positive_seconds, parse_seconds};
 use crate::catalogue::Catalogue;
 use crate::exit::{Exit, Failure};
+use crate::provenance;
 use crate::ui::{self, Ui};
 
 const EXAMPLES: &str = "\
@@ -182,7 +183,7 @@ impl Bench {
     }
 
     fn prepare(&self) -> Result<Experiment, Failure> {
-        let provenance = provenance(self.options.seed)?;
+        let provenance = provenance::begin(self.options.seed)?;
         let allocators = self.chosen()?;
         let reference = self.reference_among(&allocators)?;
         let machine = &provenance.machine;

@@ -2,6 +2,7 @@
 
 pub(crate) mod allocators;
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod diagnose;
 pub(crate) mod lib;

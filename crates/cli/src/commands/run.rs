@@ -1,14 +1,11 @@
 //! `freehold run`: a command under an allocator, with proof that the allocator was live.
 
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 
 use clap::Args;
+use freehold_lab::Witness;
 use freehold_lab::launch::{self, Suspect};
 use freehold_model::{Allocator, RunReport, Verdict};
 use freehold_report::verdict;
@@ -91,7 +88,8 @@ impl Run {
         let mut child =
             command.spawn().map_err(|error| start::not_started(&self.what.command[0], &error))?;
         let suspect = Suspect::new(child.id(), &program, &allocator);
-        let witness = Witness::start(ui, suspect, described(&allocator), obstacle)
+        let name = described(&allocator);
+        let witness = Witness::start(suspect, obstacle, move |found| tell(ui, &name, found))
             .map_err(|error| Failure::error("cannot watch the command", &error))?;
         let status = attendant.wait(&mut child)?;
         let verdict = witness.conclude();
@@ -130,48 +128,6 @@ impl Run {
                 Err(Failure::new(Exit::NotLive, message).hint(advice::not_live()))
             }
             _ => Ok(start::ended_as(status)),
-        }
-    }
-}
-
-/// Who finds out whether the allocator is live, while the command runs.
-enum Witness {
-    /// It is known already.
-    Certain(Verdict),
-    /// A thread is watching.
-    Watching { over: Arc<AtomicBool>, thread: JoinHandle<Verdict> },
-}
-
-impl Witness {
-    /// Finds out at once where that is possible, and begins to watch where it is not.
-    fn start(ui: Ui, suspect: Suspect, name: String, obstacle: Option<String>) -> io::Result<Self> {
-        let known = obstacle.map(|reason| Verdict::NotLive { reason });
-        if let Some(verdict) = known.or_else(|| suspect.glance()) {
-            tell(ui, &name, &verdict);
-            return Ok(Self::Certain(verdict));
-        }
-        let over = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&over);
-        let builder = thread::Builder::new().name("witness".to_owned());
-        let thread = builder.spawn(move || {
-            let verdict = suspect.watch(&ended);
-            tell(ui, &name, &verdict);
-            verdict
-        })?;
-        Ok(Self::Watching { over, thread })
-    }
-
-    /// The verdict, once the command has ended.
-    fn conclude(self) -> Verdict {
-        match self {
-            Self::Certain(verdict) => verdict,
-            Self::Watching { over, thread } => {
-                // Release pairs with the acquire of the watching thread: it looks no more.
-                over.store(true, Ordering::Release);
-                thread.thread().unpark();
-                let broken = |_| Verdict::NotLive { reason: "nobody could watch it".to_owned() };
-                thread.join().unwrap_or_else(broken)
-            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod allocators;
 mod bench;
+mod compare;
 mod diagnose;
 mod grid;
 mod library;

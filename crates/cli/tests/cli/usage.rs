@@ -10,7 +10,9 @@ fn help_shows_examples_exit_statuses_and_every_subcommand() {
     for word in ["Examples:", "Exit status:", "NO_COLOR", "run", "which", "allocators", "bench"] {
         assert!(help.contains(word), "no {word:?} in:\n{help}");
     }
-    for subcommand in ["run", "which", "allocators", "bench", "report", "lib", "workload"] {
+    for subcommand in
+        ["run", "which", "allocators", "compare", "bench", "report", "lib", "workload"]
+    {
         let help = run(&[subcommand, "--help"]).with(0).out;
         assert!(help.contains("Examples:"), "{subcommand} shows no examples");
     }

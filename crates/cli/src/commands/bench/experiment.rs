@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use freehold_lab::bench::run;
 use freehold_lab::child::{Runner, arguments};
 use freehold_lab::plan::{Step, expected_seconds};
-use freehold_lab::{concerns, launch, library, machine, summarise};
+use freehold_lab::{concerns, launch, summarise};
 use freehold_model::{Allocator, BenchDocument, Plan, Provenance, Run};
 
 use crate::exit::Failure;
 use crate::progress::Progress;
 use crate::ui::Ui;
-use crate::{advice, interrupt, ui};
+use crate::{advice, interrupt, provenance, ui};
 
 /// Everything decided before the first run.
 pub(super) struct Experiment {
@@ -59,8 +59,7 @@ impl Experiment {
         let Self { plan, allocators, steps, runner, .. } = &self;
         let runs = run(plan, allocators, steps, runner, &stop, &mut progress);
         progress.finish();
-        self.provenance.finished = machine::now_utc();
-        self.provenance.load_after = machine::load_average();
+        provenance::end(&mut self.provenance);
         let is_complete = runs.len() == self.steps.len();
         Ok((self.document(runs, is_complete), !is_complete))
     }
@@ -83,23 +82,4 @@ pub(super) fn caution() {
     if let Ok(value) = env::var(launch::PRELOAD) {
         ui::warn(&advice::preload_replaced(&value));
     }
-}
-
-/// Where the numbers are going to come from.
-pub(super) fn provenance(seed: u64) -> Result<Provenance, Failure> {
-    let own = env::current_exe().and_then(|path| library(&path));
-    let own = own.map_err(|error| Failure::error("cannot read this executable", &error))?;
-    let arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
-    Ok(Provenance {
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        tool_sha256: own.sha256,
-        started: machine::now_utc(),
-        finished: String::new(),
-        command_line: arguments.collect(),
-        seed,
-        machine: machine::describe(),
-        load_before: machine::load_average(),
-        load_after: None,
-        environment: machine::tuning_environment(),
-    })
 }

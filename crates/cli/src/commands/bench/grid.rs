@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::Args;
 use freehold_lab::child::{Runner, case_arguments};
 use freehold_lab::grid::{self, Ending, Grid, shard, summarise};
-use freehold_lab::machine;
 use freehold_model::{
     GridDocument, GridOutcome, GridPart, GridPlan, GridRun, Measured, Provenance, Shard,
 };
@@ -21,7 +20,7 @@ use crate::args::{parse_percent, parse_positive_seconds};
 use crate::exit::{Exit, Failure};
 use crate::progress::GridProgress;
 use crate::ui::{self, Ui};
-use crate::{advice, interrupt};
+use crate::{advice, interrupt, provenance};
 
 /// Rounds, and the most of them where fewer may be enough.
 const ROUNDS: u32 = 3;
@@ -97,7 +96,7 @@ pub(super) fn execute(bench: &Bench, ui: Ui) -> Result<Exit, Failure> {
 }
 
 fn prepare(bench: &Bench) -> Result<GridExperiment, Failure> {
-    let provenance = experiment::provenance(bench.options.seed)?;
+    let provenance = provenance::begin(bench.options.seed)?;
     let allocators = bench.chosen()?;
     let reference = match &bench.reference {
         Some(name) => super::named(name, &allocators)?,
@@ -195,8 +194,7 @@ impl GridExperiment {
         ui.note(&advice::beginning_grid(&grid.plan, grid.allocators.len()));
         let (runs, ending) = grid::run(grid, runner, &stop, &mut progress);
         progress.finish();
-        self.provenance.finished = machine::now_utc();
-        self.provenance.load_after = machine::load_average();
+        provenance::end(&mut self.provenance);
         Ok((self.document(runs, ending), ending))
     }
 
