@@ -141,9 +141,9 @@ pub struct HarnessRun {
     /// Other numbers.
     pub details: Vec<Detail>,
     /// Numbers of its own that the harness took one after the other, if it takes any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Readings>,
     /// Memory and calls over time, at equal distances.
-    #[serde(default)]
     pub timeline: Vec<Reading>,
     /// Calls made.
     pub calls: Calls,
@@ -152,8 +152,10 @@ pub struct HarnessRun {
     /// Processor time and faults during the measurement.
     pub usage: Usage,
     /// Blocks of which the contents were checked, if that was asked for: none was found wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_blocks: Option<u64>,
     /// Blocks on shared cache lines, if they were to be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub false_sharing: Option<FalseSharing>,
 }
 

@@ -44,7 +44,8 @@ pub use harness::{
 pub use locks::{Frame, LocksReport, SleepRow, WaitKind, WaitRow, WaitSite};
 pub use measure::{Finding, Kind, MEASURES, Measure, Measured, Series, Unit};
 pub use pairs::{
-    Handoff, Length, Memory, PairsParams, PairsRun, Proof, Resident, Sample, Sizes, Usage, Waiting,
+    End, Handoff, Length, Memory, PairsParams, PairsRun, Proof, Resident, Sample, Sizes, Usage,
+    Waiting,
 };
 pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
 pub use provenance::{HugePages, Machine, Provenance};

@@ -146,6 +146,18 @@ pub struct Resident {
     pub swap_bytes: u64,
 }
 
+/// Memory when a measurement ended, and nothing had been freed after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Bytes requested and not yet freed.
+    pub live_bytes: u64,
+    /// Address space.
+    pub virtual_bytes: u64,
+    /// Resident memory.
+    #[serde(flatten)]
+    pub resident: Resident,
+}
+
 /// What a run cost in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
@@ -157,15 +169,9 @@ pub struct Memory {
     pub peak_virtual_bytes: u64,
     /// The most bytes requested and not yet freed, sampled every few milliseconds.
     pub peak_live_bytes: u64,
-    /// Bytes requested and not yet freed when the measurement ended.
-    #[serde(default)]
-    pub end_live_bytes: u64,
-    /// When the measurement ended, with those bytes alive.
-    #[serde(default)]
-    pub end: Resident,
-    /// Address space at that moment.
-    #[serde(default)]
-    pub end_virtual_bytes: u64,
+    /// When the measurement ended; absent in what was stored before this was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// Mapped by the harness itself; part of every reading.
     pub harness_bytes: u64,
     /// At once after everything was freed, threads alive.
@@ -213,10 +219,10 @@ pub struct PairsRun {
     /// Processor time and faults.
     pub usage: Usage,
     /// Blocks of which the contents were checked, if that was asked for: none was found wrong.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_blocks: Option<u64>,
     /// Blocks on shared cache lines, if they were to be counted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub false_sharing: Option<FalseSharing>,
 }
 

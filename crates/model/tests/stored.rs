@@ -1,10 +1,17 @@
 //! Documents as earlier versions wrote them, which every later version must go on reading. The
 //! fixtures are never changed; a new version of the schema adds one.
 
-use freehold_model::{BenchDocument, Outcome, Purpose, from_json, to_json};
+use freehold_model::{
+    BenchDocument, Better, HarnessRun, Outcome, ParamValue, Purpose, from_json, to_json,
+};
 use serde_json::Value;
 
 const VERSION_1: &str = include_str!("fixtures/bench-1.json");
+const HARNESS_1: &str = include_str!("fixtures/harness-run-1.json");
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
 
 #[test]
 fn a_benchmark_stored_by_version_1_is_read_in_full() {
@@ -24,7 +31,6 @@ fn a_benchmark_stored_by_version_1_is_read_in_full() {
 fn nothing_is_lost_between_reading_and_writing() {
     let document: BenchDocument = from_json(VERSION_1).expect("reads");
     let written = to_json(&document).expect("writes");
-    let value = |text| serde_json::from_str::<Value>(text).expect("JSON");
     assert_eq!(value(&written), value(VERSION_1));
 }
 
@@ -35,4 +41,17 @@ fn a_document_with_fields_of_a_later_writer_is_read_all_the_same() {
     later["runs"][0]["outcome"]["measured"]["memory"]["added"] = 1.into();
     let document: BenchDocument = from_json(&later.to_string()).expect("reads");
     assert_eq!(document.runs.len(), 12);
+}
+
+#[test]
+fn a_run_of_a_harness_stored_by_version_1_is_read_in_full() {
+    let run: HarnessRun = from_json(HARNESS_1).expect("reads");
+    assert_eq!(run.harness, "chunk-scan");
+    assert_eq!(run.params["rounds"], ParamValue::Count(3));
+    assert_eq!(run.params["settle"], ParamValue::Number(0.01));
+    assert_eq!(run.metric.better, Better::Lower);
+    let series = run.series.as_ref().expect("one row for each round");
+    assert_eq!((series.columns.len(), series.rows.len()), (3, 3));
+    assert!(run.verified_blocks.is_some() && run.false_sharing.is_some());
+    assert_eq!(value(&to_json(&run).expect("writes")), value(HARNESS_1));
 }

@@ -31,6 +31,11 @@ impl Checks {
         Ok(Self { verifies, lines, verified: AtomicU64::new(0) })
     }
 
+    /// Whether shared lines are counted.
+    pub(crate) fn counts_sharing(&self) -> bool {
+        self.lines.is_some()
+    }
+
     /// Whether there is anything to look at.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {

@@ -116,9 +116,9 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(session: &'a Session, began: Instant) -> io::Result<Self> {
+    fn new(session: &'a Session) -> io::Result<Self> {
         let timeline = Timeline::new(LOOK_EVERY)?;
-        Ok(Self { session, began, resident: Quick::open(), timeline })
+        Ok(Self { session, began: Instant::now(), resident: Quick::open(), timeline })
     }
 
     fn look(&mut self) {
@@ -169,7 +169,8 @@ pub(crate) fn run<W: Work>(
     };
     // Two jobs for each slot: a thread, and the one that follows it.
     let body = |scope: &Scope<'_>, job: usize| crew.live(scope, job);
-    let measured = scope(2 * threads, &body, |scope| crew.lead(scope, limit));
+    let mut watch = Watch::new(session).map_err(Error::Map)?;
+    let measured = scope(2 * threads, &body, |scope| crew.lead(scope, &mut watch, limit));
     let measured = measured.map_err(Error::Map)?;
     match session.take_failure() {
         Some(error) => Err(error),
@@ -178,8 +179,14 @@ pub(crate) fn run<W: Work>(
 }
 
 impl<W: Work> Crew<'_, W> {
-    /// The leader's part.
-    fn lead(&self, scope: &Scope<'_>, limit: Option<Duration>) -> Result<Measured, Error> {
+    /// The leader's part. From the moment when the first gate opens, nothing in it may fail: the
+    /// threads wait for it at the others.
+    fn lead(
+        &self,
+        scope: &Scope<'_>,
+        watch: &mut Watch<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Measured, Error> {
         let threads = self.session.threads;
         for slot in 0..threads as usize {
             if let Err(error) = scope.start(2 * slot) {
@@ -192,10 +199,10 @@ impl<W: Work> Crew<'_, W> {
         let before = resident::now();
         let usage = usage::now();
         let began = *self.began.get_or_init(Instant::now);
+        watch.began = began;
         self.start.open(Signal::Go);
 
-        let mut watch = Watch::new(self.session, began).map_err(Error::Map)?;
-        let lost = self.watch(scope, &mut watch, limit.map(|limit| began + limit));
+        let lost = self.watch(scope, watch, limit.map(|limit| began + limit));
         let left = threads - lost;
         self.done.wait_for(left);
         let usage = usage::now().since(usage);

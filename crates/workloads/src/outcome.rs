@@ -50,7 +50,8 @@ pub struct Calls {
 /// Requested bytes that were not yet freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Live {
-    /// The most at once: looked at every few milliseconds, and where the harness knows its peak.
+    /// The most at once that was seen: looked at every few milliseconds, and where the harness
+    /// knows its peak. Never more than there were.
     pub peak_bytes: u64,
     /// When the measurement ended.
     pub end_bytes: u64,

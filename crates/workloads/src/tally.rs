@@ -1,7 +1,7 @@
 //! What each thread of a harness has done so far, readable by others while it works. It must not
 //! know what the numbers are used for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::mapping::Zeroed;
 use crate::outcome::Calls;
@@ -83,13 +83,32 @@ impl Tally {
         })
     }
 
-    /// Bytes not yet freed, summed over threads.
+    /// Bytes not yet freed, summed over threads: what was live all the time while the counters were
+    /// read, so that threads at work make it too little, and never too much.
     pub(crate) fn live_bytes(threads: &[Self]) -> u64 {
         let sum = |counter: fn(&Self) -> &AtomicU64| -> u64 {
             threads.iter().map(|tally| counter(tally).load(Ordering::Relaxed)).sum()
         };
-        // Freed first: what is freed in between is then counted as live, never as negative.
-        let freed = sum(|tally| &tally.freed_bytes);
-        sum(|tally| &tally.allocated_bytes).saturating_sub(freed)
+        let allocated = sum(|tally| &tally.allocated_bytes);
+        // Keeps the loads below behind those above.
+        fence(Ordering::Acquire);
+        allocated.saturating_sub(sum(|tally| &tally.freed_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_may_be_freed_and_resized_by_others_than_those_who_allocated_them() {
+        let threads = [Tally::default(), Tally::default()];
+        threads[0].allocated(100);
+        threads[0].allocated(50);
+        threads[1].freed(100);
+        threads[1].resized(50, 70);
+        assert_eq!(Tally::live_bytes(&threads), 70);
+        let calls = Tally::calls(&threads);
+        assert_eq!(calls, Calls { allocations: 2, reallocations: 1, frees: 1 });
     }
 }

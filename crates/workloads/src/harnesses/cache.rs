@@ -6,6 +6,8 @@
 //! allocator put them there, which the thread frees before it begins: an allocator that gives that
 //! memory back to the same thread induces false sharing passively.
 
+use std::thread;
+
 use crate::crew::{self, Next, Slots, Work};
 use crate::error::Error;
 use crate::harness::{ELAPSED, Harness, Parameter, Threads};
@@ -101,6 +103,10 @@ impl Work for Cache {
         for _ in 0..self.iterations {
             *held = worker.allocate(self.size)?;
             worker.session.look();
+            if worker.session.checks.counts_sharing() {
+                // So that others hold blocks at the same time, however few processors there are.
+                thread::yield_now();
+            }
             for _ in 0..self.repetitions {
                 for offset in 0..self.size {
                     worker.write(held, offset, offset as u8);

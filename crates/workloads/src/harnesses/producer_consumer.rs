@@ -151,8 +151,11 @@ mod tests {
             assert_eq!(outcome.calls.allocations, 5000 * pairs);
             assert_eq!(outcome.calls.frees, 5000 * pairs);
             // Those in the box, and one each that is on its way in or out.
-            let bounds = pairs * 15 * 64..=pairs * 22 * 64;
-            assert!(bounds.contains(&outcome.live.peak_bytes), "{:?}", outcome.live);
+            assert!(outcome.live.peak_bytes <= pairs * 22 * 64, "{:?}", outcome.live);
+            if pairs == 1 {
+                // Three quarters stay, and are seen by the one that allocates.
+                assert!(outcome.live.peak_bytes >= 15 * 64, "{:?}", outcome.live);
+            }
             assert_eq!(outcome.live.end_bytes, 0);
         }
     }
