@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, compare, completions, diagnose, lib, locks, record, report, run, sizes,
-    syscalls, timeline, top, which, workload,
+    allocators, bench, compare, completions, diagnose, explain, lib, locks, record, report, run,
+    sizes, syscalls, timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -86,6 +86,7 @@ pub(crate) enum Command {
     Bench(Box<bench::Bench>),
     Report(report::Report),
     Diagnose(diagnose::Diagnose),
+    Explain(explain::Explain),
     Record(record::Record),
     Sizes(sizes::Sizes),
     Top(top::Top),
@@ -107,6 +108,7 @@ impl Command {
             Self::Bench(bench) => bench.execute(ui),
             Self::Report(report) => report.execute(),
             Self::Diagnose(diagnose) => diagnose.execute(ui),
+            Self::Explain(explain) => explain.execute(ui),
             Self::Record(record) => record.execute(ui),
             Self::Sizes(sizes) => sizes.execute(ui),
             Self::Top(top) => top.execute(ui),

@@ -82,7 +82,8 @@ impl SubjectArgs {
             }
             (None, pid) => Err(pid.unwrap_or_default()),
         };
-        Ok(Subject { child, interrupt })
+        let words = self.command.iter().map(|word| word.to_string_lossy().into()).collect();
+        Ok(Subject { child, words, interrupt })
     }
 }
 
@@ -98,6 +99,8 @@ pub(crate) enum Traced {
 pub(crate) struct Subject {
     /// The command that was started, or the number of a process that was there before.
     child: Result<Child, u32>,
+    /// The words of the command.
+    words: Vec<String>,
     interrupt: Interrupt,
 }
 
@@ -116,6 +119,9 @@ impl Subject {
 
     /// Its command line.
     pub(crate) fn command_line(&self) -> Vec<String> {
+        if self.is_command() {
+            return self.words.clone();
+        }
         let bytes = fs::read(format!("/proc/{}/cmdline", self.pid())).unwrap_or_default();
         let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
         words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Cost, Gap, Source};
+use crate::explain::HeapContents;
 use crate::locks::{Frame, WaitRow};
 use crate::schema::Document;
 
@@ -30,6 +31,8 @@ pub enum Cause {
     AdviceStorm,
     /// Memory grows and grows.
     MemoryGrows,
+    /// Most of the heap is free, and is not given back.
+    MemoryHeld,
     /// Threads begin and end again and again.
     ThreadChurn,
     /// There are more threads that want to run than processors.
@@ -54,6 +57,7 @@ impl Cause {
                 | Self::MappingStorm
                 | Self::AdviceStorm
                 | Self::MemoryGrows
+                | Self::MemoryHeld
         )
     }
 }
@@ -122,6 +126,8 @@ pub struct Findings {
     pub threads_per_second: f64,
     /// Resident memory, in bytes, at equal distances of time.
     pub resident_bytes: Vec<u64>,
+    /// What the C library's heaps held when they were last read.
+    pub heap: Option<HeapContents>,
     /// The function with most time of its own.
     pub hottest: Option<Portion>,
     /// The function of the program with most page faults.

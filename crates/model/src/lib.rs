@@ -10,6 +10,7 @@ mod bench;
 mod compare;
 mod diagnosis;
 mod evidence;
+mod explain;
 mod grid;
 mod harness;
 mod locks;
@@ -33,6 +34,7 @@ pub use compare::{
 };
 pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
 pub use evidence::{Cost, Gap, Source};
+pub use explain::{HeapContents, MemoryReport, MemoryRow, MemoryUse};
 pub use grid::{
     GridCase, GridCell, GridDocument, GridOutcome, GridOverall, GridPart, GridPlan, GridRun,
     GridSummary, Shard,

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use freehold_model::{Diagnosis, Findings, Frame, Gap, LocksReport, Portion, Source, WaitKind};
+use freehold_model::{
+    Diagnosis, Findings, Frame, Gap, HeapContents, LocksReport, Portion, Source, WaitKind,
+};
 
+use crate::explain::heap_contents;
 use crate::locks::Locks;
 use crate::memory::resident_bytes;
 use crate::profile::{Profile, Profiled};
@@ -16,6 +19,12 @@ use crate::{clock, verdict};
 
 /// How often memory is read.
 const MEMORY_NS: u64 = 100_000_000;
+
+/// How much has to be resident for heaps to be read, how often they are, and how many times as long
+/// as that takes is waited before it is done again.
+const HEAP_BYTES: u64 = 16 << 20;
+const HEAP_NS: u64 = 500_000_000;
+const HEAP_PATIENCE: u64 = 20;
 
 /// Points of memory that are kept. When there are as many, every second one is dropped.
 const MOST_POINTS: usize = 256;
@@ -104,6 +113,7 @@ impl Diagnose {
             looks: report.waits.iter().map(|row| row.looks).sum(),
             faults_per_second: per_second(total.minor_faults as f64),
             resident_bytes: self.memory.points.clone(),
+            heap: self.memory.heap,
             ..Findings::default()
         };
         if let Some(profiled) = profiled {
@@ -157,6 +167,10 @@ struct Memory {
     last_ns: u64,
     /// Between two points, in nanoseconds; 0 before the first.
     distance_ns: u64,
+    /// What the C library's heaps held when they were last read.
+    heap: Option<HeapContents>,
+    /// When they are to be read again.
+    heap_due_ns: u64,
 }
 
 impl Memory {
@@ -173,6 +187,9 @@ impl Memory {
         }
         self.last_ns = now;
         self.points.push(resident);
+        if resident >= HEAP_BYTES && now >= self.heap_due_ns {
+            self.read_heaps(processes);
+        }
         if self.points.len() >= MOST_POINTS {
             let mut keep = false;
             self.points.retain(|_| {
@@ -181,5 +198,16 @@ impl Memory {
             });
             self.distance_ns *= 2;
         }
+    }
+
+    /// Reads the heaps of the process that has most in them; the longer that takes, the later it is
+    /// done again.
+    fn read_heaps(&mut self, processes: &[u32]) {
+        let began = clock::now_ns();
+        let contents = processes.iter().filter_map(|&pid| heap_contents(pid).ok()?);
+        let most = contents.max_by_key(|heap| heap.used_bytes + heap.free_bytes + heap.top_bytes);
+        self.heap = most.or(self.heap);
+        let took = clock::now_ns() - began;
+        self.heap_due_ns = began + (took * HEAP_PATIENCE).max(HEAP_NS);
     }
 }

@@ -6,8 +6,10 @@
 
 mod access;
 pub mod calls;
+mod chunks;
 mod clock;
 pub mod diagnose;
+pub mod explain;
 pub mod locks;
 mod memory;
 mod micro;
@@ -15,6 +17,7 @@ mod pace;
 mod perf;
 mod proc;
 mod profile;
+mod reading;
 mod sharing;
 mod stack;
 mod syscalls;

@@ -17,6 +17,9 @@ const COLUMN: Duration = Duration::from_millis(100);
 /// Columns that are kept.
 const MOST_COLUMNS: usize = 400;
 
+/// The part of a processor that looking may take: a column is short, and needs some looks.
+const BUDGET: f64 = 0.015;
+
 /// Threads that are kept.
 const MOST_THREADS: usize = 512;
 
@@ -34,7 +37,7 @@ impl Recorder {
     /// Begins to record a process.
     pub fn of(pid: u32) -> Result<Self, TargetError> {
         Ok(Self {
-            top: Top::of(pid, By::Thread)?,
+            top: Top::for_part(pid, By::Thread, BUDGET)?,
             timeline: Timeline::default(),
             column: COLUMN,
             left_out: HashSet::new(),

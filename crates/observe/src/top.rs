@@ -35,8 +35,13 @@ pub struct Top {
 impl Top {
     /// Begins to watch a process.
     pub fn of(pid: u32, by: By) -> Result<Self, TargetError> {
+        Self::for_part(pid, by, BUDGET)
+    }
+
+    /// The same, for another part of a processor.
+    pub(crate) fn for_part(pid: u32, by: By, budget: f64) -> Result<Self, TargetError> {
         target::check(pid)?;
-        Ok(Self { watch: Watch::new(pid, BUDGET), by, calls: HashMap::new() })
+        Ok(Self { watch: Watch::new(pid, budget), by, calls: HashMap::new() })
     }
 
     /// Watches for an interval. It ends early when nothing is left to watch, or when `pause`,

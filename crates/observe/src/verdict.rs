@@ -15,6 +15,9 @@ const LOCKS: f64 = 0.2;
 /// From so many threads a second, beginning them matters most.
 const THREADS: f64 = 200.0;
 
+/// Below this part of a processor, beginning to run is most of what a program did.
+const ACTIVE: f64 = 0.3;
+
 /// From this part of the processor time, the kernel matters most.
 const SYSTEM: f64 = 0.35;
 
@@ -39,6 +42,10 @@ const STARVED: f64 = 0.3;
 /// How much memory has to grow to be noticed: so many bytes, and by this part.
 const GROWTH_BYTES: f64 = 8_388_608.0;
 const GROWTH: f64 = 0.25;
+
+/// How much of the resident memory has to be free to be noticed: so many bytes, and this part.
+const HELD_BYTES: f64 = 16_777_216.0;
+const HELD: f64 = 0.5;
 
 /// Fewer samples and looks than this say little.
 const FEW: u64 = 40;
@@ -68,9 +75,11 @@ fn is_enough(cause: Cause, findings: &Findings) -> bool {
         Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => {
             findings.cpu_seconds() >= FEW_SECONDS
         }
-        Cause::ThreadChurn | Cause::MemoryGrows | Cause::Starved | Cause::Idle => {
-            findings.seconds >= 2.0 * SHORTEST_SECONDS
-        }
+        Cause::ThreadChurn
+        | Cause::MemoryGrows
+        | Cause::MemoryHeld
+        | Cause::Starved
+        | Cause::Idle => findings.seconds >= 2.0 * SHORTEST_SECONDS,
         Cause::AllocatorCpu | Cause::Spinning | Cause::FalseSharing | Cause::Computing => {
             findings.samples.is_some_and(|samples| samples >= FEW)
         }
@@ -85,7 +94,8 @@ fn decide(findings: &Findings) -> (Cause, f64) {
     let busy = part(findings.busy_seconds(), findings.seconds);
     let of_threads = part(findings.busy_seconds(), findings.thread_seconds);
     if busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE) {
-        return (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9));
+        let idle = (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9));
+        return held(findings).unwrap_or(idle);
     }
     locks(findings)
         .or_else(|| threads(findings))
@@ -94,7 +104,19 @@ fn decide(findings: &Findings) -> (Cause, f64) {
         .or_else(|| sharing(findings))
         .or_else(|| allocator(findings))
         .or_else(|| starved(findings))
+        .or_else(|| held(findings))
         .unwrap_or_else(|| remainder(findings))
+}
+
+/// Memory that is free and not given back: asked only where nothing is the matter with time.
+fn held(findings: &Findings) -> Option<(Cause, f64)> {
+    let heap = findings.heap.as_ref()?;
+    let free = (heap.free_bytes + heap.top_bytes) as f64;
+    let last = findings.resident_bytes.last().map_or(0.0, |&last| last as f64);
+    // What was never touched is free, but costs nothing.
+    let resident = free.min(last - heap.used_bytes as f64);
+    let share = part(resident, last);
+    (resident >= HELD_BYTES && share >= HELD).then_some((Cause::MemoryHeld, share / HELD))
 }
 
 fn part(some: f64, all: f64) -> f64 {
@@ -121,6 +143,9 @@ fn threads(findings: &Findings) -> Option<(Cause, f64)> {
 /// what it takes to grow.
 fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
     let cpu = part(findings.cpu_seconds(), findings.seconds);
+    if part(findings.wanted_seconds() + findings.fault_seconds, findings.seconds) < ACTIVE {
+        return None;
+    }
     let system = part(findings.system_seconds, findings.cpu_seconds());
     let blocked = findings.of_busy(findings.fault_seconds);
     if system < SYSTEM && blocked < LOCKS {
@@ -202,6 +227,8 @@ fn remainder(findings: &Findings) -> (Cause, f64) {
 
 #[cfg(test)]
 mod tests {
+    use freehold_model::HeapContents;
+
     use super::*;
 
     /// A program of two threads that compute.
@@ -290,6 +317,24 @@ mod tests {
             ..computing()
         };
         assert_eq!(cause(&grows), Cause::MemoryGrows);
+    }
+
+    #[test]
+    fn memory_that_is_free_and_kept_is_noticed_where_time_is_well_spent() {
+        const MIB: u64 = 1 << 20;
+        let heap = HeapContents {
+            heaps: 1,
+            used_bytes: 4 * MIB,
+            free_bytes: 70 * MIB,
+            ..HeapContents::default()
+        };
+        let held = Findings { heap: Some(heap), resident_bytes: vec![80 * MIB; 10], ..computing() };
+        assert_eq!(cause(&held), Cause::MemoryHeld);
+        let idle = Findings { user_seconds: 0.01, starved_seconds: 0.0, ..held.clone() };
+        assert_eq!(cause(&idle), Cause::MemoryHeld);
+        // Free, but given back.
+        let purged = Findings { resident_bytes: vec![8 * MIB; 10], ..held };
+        assert_eq!(cause(&purged), Cause::Computing);
     }
 
     #[test]

@@ -41,6 +41,9 @@ fn verdict(cause: Cause) -> &'static str {
              and gives it anew."
         }
         Cause::MemoryGrows => "Memory is the problem: it grows and grows.",
+        Cause::MemoryHeld => {
+            "Memory is not given back: most of the heap is free, and resident all the same."
+        }
         Cause::ThreadChurn => {
             "The allocator is not the problem first of all: threads begin and end again and again."
         }
@@ -83,6 +86,7 @@ fn detail(cause: Cause, findings: &Findings, locks: &[WaitRow]) -> String {
             asked(findings),
         ),
         Cause::MemoryGrows => growing(findings),
+        Cause::MemoryHeld => holding(findings),
         Cause::ThreadChurn => format!("{} begin.", rate(findings.threads_per_second, "threads")),
         Cause::Starved => format!(
             "Threads that wanted to run waited {} of that time for one of {} processors.",
@@ -128,6 +132,19 @@ fn growing(findings: &Findings) -> String {
         last >> 20,
         findings.seconds,
         by.unwrap_or_default()
+    )
+}
+
+fn holding(findings: &Findings) -> String {
+    let heap = findings.heap.unwrap_or_default();
+    let resident = findings.resident_bytes.last().copied().unwrap_or(0);
+    format!(
+        "Of {} MiB resident, {} MiB are in use in the C library's heaps; {} MiB are free between \
+         blocks, and {} MiB at the ends.",
+        resident >> 20,
+        heap.used_bytes >> 20,
+        heap.free_bytes >> 20,
+        heap.top_bytes >> 20
     )
 }
 
@@ -209,6 +226,10 @@ pub(crate) fn switching(cause: Cause) -> &'static str {
         Cause::MemoryGrows => {
             "If the program keeps what it allocates, no allocator changes that; if it frees it, \
              one that gives memory back would. A comparison of memory tells which it is."
+        }
+        Cause::MemoryHeld => {
+            "An allocator that gives free pages back while the program runs would likely hold less \
+             of it; how much, depends on how the blocks in use lie. A comparison of memory tells."
         }
         Cause::ThreadChurn
         | Cause::OtherLock

@@ -68,6 +68,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::MappingStorm => "Mapping storm",
         Cause::AdviceStorm => "Advice storm",
         Cause::MemoryGrows => "Growing memory",
+        Cause::MemoryHeld => "Memory not given back",
         Cause::ThreadChurn => "Thread churn",
         Cause::Starved => "Too few processors",
         Cause::Computing => "Computing",

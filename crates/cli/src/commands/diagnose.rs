@@ -76,7 +76,7 @@ impl Diagnose {
 }
 
 /// The allocator that serves a process, with its version.
-fn allocator_of(pid: u32) -> Option<String> {
+pub(crate) fn allocator_of(pid: u32) -> Option<String> {
     let report = process::report(pid).ok()?;
     let live = report.live.into_iter().next()?;
     let family = live.family?;

@@ -93,8 +93,8 @@ fn lines_that_threads_share_are_found_without_counters_of_the_processor() {
 }
 
 #[test]
-fn memory_that_grows_is_noticed() {
-    check(&["memory_grows"]);
+fn memory_that_grows_or_is_not_given_back_is_noticed() {
+    check(&["memory_grows", "memory_held"]);
 }
 
 /// The command as a user without any rights would run it; `None` where that cannot be tried.

@@ -3,6 +3,7 @@
 
 pub(crate) mod maps;
 pub(crate) mod schedstat;
+pub(crate) mod smaps;
 pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod syscall;

@@ -3,18 +3,16 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{Module, Unwinder};
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
 
 use super::file::{Bytes, CodeFile};
 use crate::clock;
 use crate::proc::maps;
+use crate::reading::copy;
 
 /// Bytes of a stack that are copied: enough for the frames between a lock and the program.
 const STACK_BYTES: usize = 8192;
@@ -146,7 +144,7 @@ impl Image {
     /// known files are left out.
     pub(crate) fn unwind(&self, at: Registers, scratch: &mut Scratch) -> Vec<Place> {
         let Scratch { cache, stack } = scratch;
-        let copied = copy(self.pid, at.sp, stack);
+        let copied = copy_stack(self.pid, at.sp, stack);
         self.follow(at, &stack[..copied], cache)
     }
 
@@ -193,19 +191,12 @@ impl Image {
     }
 }
 
-/// Copies memory of a process, as much as there is; nothing if it may not be read.
-fn copy(pid: u32, from: u64, into: &mut [u8]) -> usize {
-    const PAGE: usize = 4096;
-    let Ok(base) = usize::try_from(from) else { return 0 };
-    let pid = Pid::from_raw(pid.cast_signed());
+/// Copies a stack, as much of it as there is.
+fn copy_stack(pid: u32, from: u64, into: &mut [u8]) -> usize {
+    const PAGE: u64 = 4096;
     let whole = into.len();
-    // Reads stop at the end of the stack: a shorter one, up to the page's end, succeeds.
-    for len in [whole, whole / 2, PAGE - base % PAGE] {
-        let remote = [RemoteIoVec { base, len: len.min(whole) }];
-        let read = process_vm_readv(pid, &mut [IoSliceMut::new(into)], &remote);
-        if let Ok(read) = read {
-            return read;
-        }
-    }
-    0
+    // Reads fail at the end of the stack: a shorter one, up to the page's end, succeeds.
+    let page_end = (PAGE - from % PAGE) as usize;
+    let lengths = [whole, whole / 2, page_end.min(whole)].into_iter();
+    lengths.map(|len| copy(pid, from, &mut into[..len])).find(|&copied| copied > 0).unwrap_or(0)
 }

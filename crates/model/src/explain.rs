@@ -1,0 +1,87 @@
+//! Where the memory of a process is: what `freehold explain` shows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Gap, Source};
+use crate::schema::Document;
+
+/// What a part of the memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryUse {
+    /// Heaps of the C library's allocator.
+    CLibraryHeap,
+    /// Areas that an allocator has given its name.
+    NamedHeap,
+    /// Stacks of threads.
+    Stack,
+    /// Code of files.
+    Code,
+    /// Data of files.
+    FileData,
+    /// Shared with other processes.
+    Shared,
+    /// Mapped by the program or by an allocator that gives no names.
+    OtherAnonymous,
+    /// The kernel's.
+    Kernel,
+}
+
+/// A part of the memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// What it is for.
+    pub usage: MemoryUse,
+    /// The name of the areas, where they have one.
+    pub name: String,
+    /// How many areas these are.
+    pub areas: u64,
+    /// Bytes of addresses.
+    pub virtual_bytes: u64,
+    /// Bytes in memory.
+    pub resident_bytes: u64,
+    /// Those of them in huge pages.
+    pub huge_bytes: u64,
+    /// Those of them that are given back when the system needs memory.
+    pub lazily_free_bytes: u64,
+    /// Bytes in swap.
+    pub swapped_bytes: u64,
+}
+
+/// What the heaps of the C library's allocator hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeapContents {
+    /// How many heaps could be read.
+    pub heaps: u64,
+    /// How many of them changed while they were read, so that a part is missing.
+    pub incomplete: u64,
+    /// Bytes of blocks that are used, or kept by a thread for its next use.
+    pub used_bytes: u64,
+    /// Bytes of free blocks between them.
+    pub free_bytes: u64,
+    /// Bytes that are free at the ends.
+    pub top_bytes: u64,
+}
+
+/// Where the memory of a process is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// The process.
+    pub pid: u32,
+    /// The allocator that serves it.
+    pub allocator: Option<String>,
+    /// Bytes in memory.
+    pub resident_bytes: u64,
+    /// Parts, the largest first.
+    pub rows: Vec<MemoryRow>,
+    /// What is in the C library's heaps.
+    pub heap: Option<HeapContents>,
+    /// Where the numbers come from.
+    pub sources: Vec<Source>,
+    /// What could not be had.
+    pub missing: Vec<Gap>,
+}
+
+impl Document for MemoryReport {
+    const KIND: &'static str = "memory";
+}

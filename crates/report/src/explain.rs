@@ -1,0 +1,117 @@
+//! Where the memory of a process is, as a table. It must not know how that was found out.
+
+use std::fmt::Write as _;
+
+use freehold_model::{HeapContents, MemoryReport, MemoryRow, MemoryUse};
+
+use crate::numbers::{mib, percent};
+use crate::table::{Align, Cell, Table, Tone};
+
+/// The parts of the memory, the largest first, and what the C library's heaps hold.
+pub fn explain(report: &MemoryReport) -> String {
+    let right = ["MiB", "Share", "Huge", "Lazy", "Swap", "Virtual", "Areas"];
+    let columns = right.map(|name| (name.to_owned(), Align::Right));
+    let mut table = Table::new(columns.into_iter().chain([("What".to_owned(), Align::Left)]));
+    for row in report.rows.iter().filter(|row| row.resident_bytes + row.swapped_bytes > 0) {
+        table.push(cells(row, report.resident_bytes));
+    }
+    let total = format!("{} MiB resident", mib(report.resident_bytes as f64));
+    let allocator = report.allocator.as_deref().unwrap_or("unknown");
+    let mut text = format!(
+        "{}, process {}, allocator {allocator}\n\n{}",
+        Tone::Strong.paint(&total),
+        report.pid,
+        table.text()
+    );
+    if let Some(heap) = &report.heap {
+        contents(&mut text, heap);
+    }
+    text
+}
+
+fn cells(row: &MemoryRow, whole: u64) -> Vec<Cell> {
+    let some = |bytes: u64| if bytes > 0 { mib(bytes as f64) } else { String::new() };
+    let share = if whole > 0 { row.resident_bytes as f64 / whole as f64 } else { 0.0 };
+    let name = if row.name.is_empty() { String::new() } else { format!(": {}", row.name) };
+    vec![
+        Cell::toned(mib(row.resident_bytes as f64), Tone::Strong),
+        Cell::plain(percent(share)),
+        Cell::plain(some(row.huge_bytes)),
+        Cell::plain(some(row.lazily_free_bytes)),
+        Cell::plain(some(row.swapped_bytes)),
+        Cell::plain(mib(row.virtual_bytes as f64)),
+        Cell::plain(row.areas.to_string()),
+        Cell::plain(format!("{}{name}", described(row.usage))),
+    ]
+}
+
+fn contents(text: &mut String, heap: &HeapContents) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "\nin {} heaps of the C library: {} MiB used or kept by threads, {} MiB free between \
+         blocks, {} MiB free at the ends",
+        heap.heaps,
+        mib(heap.used_bytes as f64),
+        mib(heap.free_bytes as f64),
+        mib(heap.top_bytes as f64)
+    );
+    if heap.incomplete > 0 {
+        let _ = writeln!(
+            text,
+            "{} of them changed while they were read: a part of each is missing",
+            heap.incomplete
+        );
+    }
+}
+
+fn described(usage: MemoryUse) -> &'static str {
+    match usage {
+        MemoryUse::CLibraryHeap => "heaps of the C library",
+        MemoryUse::NamedHeap => "named memory",
+        MemoryUse::Stack => "stacks of threads that wait",
+        MemoryUse::Code => "code",
+        MemoryUse::FileData => "data of files",
+        MemoryUse::Shared => "shared",
+        MemoryUse::OtherAnonymous => "other anonymous mappings: allocators, the program, stacks",
+        MemoryUse::Kernel => "the kernel's",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_shown_with_their_share_and_heaps_with_what_is_free() {
+        const MIB: u64 = 1 << 20;
+        let row = MemoryRow {
+            usage: MemoryUse::CLibraryHeap,
+            name: String::new(),
+            areas: 1,
+            virtual_bytes: 100 * MIB,
+            resident_bytes: 80 * MIB,
+            huge_bytes: 0,
+            lazily_free_bytes: 0,
+            swapped_bytes: 0,
+        };
+        let report = MemoryReport {
+            pid: 7,
+            allocator: Some("system 2.36".to_owned()),
+            resident_bytes: 160 * MIB,
+            rows: vec![row],
+            heap: Some(HeapContents {
+                heaps: 1,
+                used_bytes: 20 * MIB,
+                free_bytes: 60 * MIB,
+                ..HeapContents::default()
+            }),
+            sources: Vec::new(),
+            missing: Vec::new(),
+        };
+        let text = explain(&report);
+        assert!(text.contains("   50 %"), "{text}");
+        assert!(text.contains("20.0 MiB used or kept by threads, 60.0 MiB free between"), "{text}");
+        assert!(!text.contains("changed while"), "{text}");
+    }
+}
