@@ -146,7 +146,8 @@ pub(crate) fn grid_doubt(doubt: &Doubt, document: &GridDocument) -> String {
     }
 }
 
-fn one_round() -> String {
+/// What a single round means.
+pub(crate) fn one_round() -> String {
     "every case was measured once, so nothing is known about noise; use --repeat 3 or more"
         .to_owned()
 }
@@ -294,7 +295,7 @@ fn shown(measure: &str, value: f64) -> String {
 }
 
 /// A reason to doubt that lies in the machine.
-fn surroundings(surroundings: &Surroundings) -> String {
+pub(crate) fn surroundings(surroundings: &Surroundings) -> String {
     match surroundings {
         Surroundings::Busy { load } => {
             format!("the load average was {load:.2} before the first run: other programs took part")

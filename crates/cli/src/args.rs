@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, compare, completions, diagnose, explain, lib, locks, record, report, run,
-    sizes, syscalls, timeline, top, which, workload,
+    allocators, bench, compare, completions, diagnose, explain, lib, locks, record, report,
+    reproduce, run, sizes, syscalls, timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     Allocators(allocators::Allocators),
     Compare(Box<compare::Compare>),
     Bench(Box<bench::Bench>),
+    Reproduce(Box<reproduce::Reproduce>),
     Report(report::Report),
     Diagnose(diagnose::Diagnose),
     Explain(explain::Explain),
@@ -106,6 +107,7 @@ impl Command {
             Self::Allocators(allocators) => allocators.execute(),
             Self::Compare(compare) => compare.execute(ui),
             Self::Bench(bench) => bench.execute(ui),
+            Self::Reproduce(reproduce) => reproduce.execute(ui),
             Self::Report(report) => report.execute(),
             Self::Diagnose(diagnose) => diagnose.execute(ui),
             Self::Explain(explain) => explain.execute(ui),

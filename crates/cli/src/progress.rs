@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use freehold_lab::bench::Observer;
 use freehold_lab::compare::{self, Comparison};
-use freehold_lab::grid;
 use freehold_lab::plan::Step;
+use freehold_lab::{grid, reproduce};
 use freehold_model::{
-    Allocator, Failure, GridOutcome, GridPlan, GridRun, Outcome, PairsParams, Plan, Run,
-    TrialOutcome,
+    Allocator, Failure, GridOutcome, GridPlan, GridRun, Outcome, PairsParams, Plan,
+    ReproducedOutcome, ReproducedRun, Run, TrialOutcome,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
 
@@ -159,6 +159,53 @@ impl grid::Observer for GridProgress<'_> {
         if self.plan.until.is_some() && self.board.style == ProgressStyle::Lines {
             self.board.ui.note(&format!("round {}: {open} cases need more", round + 1));
         }
+    }
+}
+
+/// Progress of a reproduction.
+pub(crate) struct ReproductionProgress<'a> {
+    board: Board,
+    plan: &'a reproduce::Plan,
+    allocators: &'a [Allocator],
+}
+
+impl<'a> ReproductionProgress<'a> {
+    pub(crate) fn new(
+        ui: Ui,
+        plan: &'a reproduce::Plan,
+        allocators: &'a [Allocator],
+        total: usize,
+    ) -> Self {
+        Self { board: Board::new(ui, total, WITH_TIME), plan, allocators }
+    }
+
+    /// The bar itself, so that an interrupt can be noted without tearing it.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.board.bar.clone()
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.board.bar.finish_and_clear();
+    }
+
+    fn title(&self, case: usize, allocator: usize) -> String {
+        format!("{}, {}", self.plan.cases[case].label, self.allocators[allocator].name)
+    }
+}
+
+impl reproduce::Observer for ReproductionProgress<'_> {
+    fn begins(&mut self, step: &Step) {
+        self.board.bar.set_message(self.title(step.case, step.allocator));
+    }
+
+    fn ended(&mut self, run: &ReproducedRun) {
+        let result = match &run.outcome {
+            ReproducedOutcome::Measured(numbers) => Ok(format!("{:.4}", numbers.value())),
+            ReproducedOutcome::Failed(failure) => Err(failure),
+        };
+        let title = self.title(run.case, run.allocator);
+        self.board.ended(&title, &result);
     }
 }
 

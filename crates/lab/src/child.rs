@@ -73,6 +73,23 @@ pub fn case_arguments(case: &GridCase) -> Vec<String> {
     arguments
 }
 
+/// What a child is to do.
+pub struct Task<'a> {
+    /// Its arguments. [`FOLLOW_PARENT`] is added to them.
+    pub arguments: Vec<String>,
+    /// Variables that are set for it, besides those of this process.
+    pub environment: &'a [(String, String)],
+    /// Told the number of the process as soon as it has been started.
+    pub started: &'a dyn Fn(u32),
+}
+
+impl Task<'_> {
+    /// A task with these arguments and nothing besides.
+    fn of(arguments: Vec<String>) -> Self {
+        Self { arguments, environment: &[], started: &|_| () }
+    }
+}
+
 /// How a child ended, and what it wrote.
 struct Ended {
     status: ExitStatus,
@@ -88,7 +105,8 @@ impl Runner {
         allocator: &Allocator,
         give_up: &AtomicBool,
     ) -> Outcome {
-        match self.measure(arguments(params), allocator, give_up, |run: &PairsRun| &run.proof) {
+        let task = Task::of(arguments(params));
+        match self.measure(task, allocator, give_up, |run: &PairsRun| &run.proof) {
             Ok(run) => Outcome::Measured(Box::new(run)),
             Err(failure) => Outcome::Failed(failure),
         }
@@ -101,23 +119,24 @@ impl Runner {
         allocator: &Allocator,
         give_up: &AtomicBool,
     ) -> GridOutcome {
-        match self.measure(case_arguments(case), allocator, give_up, |run: &HarnessRun| &run.proof)
-        {
+        let task = Task::of(case_arguments(case));
+        match self.measure(task, allocator, give_up, |run: &HarnessRun| &run.proof) {
             Ok(run) => GridOutcome::Measured(Box::new(run)),
             Err(failure) => GridOutcome::Failed(failure),
         }
     }
 
-    /// Lets a child measure, and makes sure of what it measured.
-    fn measure<R: Document>(
+    /// Lets a child measure, and makes sure of what it measured. `proof` is what the child found
+    /// out about itself.
+    pub fn measure<R: Document>(
         &self,
-        mut arguments: Vec<String>,
+        mut task: Task<'_>,
         allocator: &Allocator,
         give_up: &AtomicBool,
         proof: fn(&R) -> &Proof,
     ) -> Result<R, Failure> {
-        arguments.push(FOLLOW_PARENT.to_owned());
-        let ended = self.complete(&arguments, allocator, give_up)?;
+        task.arguments.push(FOLLOW_PARENT.to_owned());
+        let ended = self.complete(&task, allocator, give_up)?;
         let (run, last_words) = understand(&ended)?;
         verify(proof(&run), allocator, &last_words)?;
         Ok(run)
@@ -126,7 +145,7 @@ impl Runner {
     /// Starts a child and waits for its end.
     fn complete(
         &self,
-        arguments: &[String],
+        task: &Task<'_>,
         allocator: &Allocator,
         give_up: &AtomicBool,
     ) -> Result<Ended, Failure> {
@@ -134,7 +153,8 @@ impl Runner {
             kind: FailureKind::NotStarted,
             detail: format!("cannot start {}: {error}", self.program.display()),
         };
-        let mut child = self.start(arguments, allocator).map_err(not_started)?;
+        let mut child = self.start(task, allocator).map_err(not_started)?;
+        (task.started)(child.id());
         // Read from threads: a child that fills one pipe while we wait for the other would wait
         // for ever.
         let output = read_all(child.stdout.take());
@@ -157,9 +177,10 @@ impl Runner {
         }
     }
 
-    fn start(&self, arguments: &[String], allocator: &Allocator) -> io::Result<Child> {
+    fn start(&self, task: &Task<'_>, allocator: &Allocator) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&task.arguments).envs(task.environment.iter().map(|(name, it)| (name, it)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: an interrupt from the terminal is for us, who let the run finish.
         command.process_group(0);
         if allocator.needs_preload() {
@@ -238,9 +259,9 @@ mod tests {
     /// Lets a shell run `script` in the place of a measuring child.
     fn outcome_of(script: &str, timeout: Duration) -> Failure {
         let runner = Runner { program: "/bin/sh".into(), timeout };
-        let arguments = ["-c".to_owned(), script.to_owned()];
+        let task = Task::of(vec!["-c".to_owned(), script.to_owned()]);
         runner
-            .complete(&arguments, &system(), &AtomicBool::new(false))
+            .complete(&task, &system(), &AtomicBool::new(false))
             .and_then(|ended| understand::<PairsRun>(&ended))
             .map(|_| ())
             .expect_err("no script prints a result")

@@ -12,7 +12,7 @@ const KIB: u64 = 1024;
 
 /// Beginnings of the names of variables that change what an allocator, the loader or the C
 /// library does.
-const TUNING: [&str; 17] = [
+const TUNING: [&str; 18] = [
     "FREEHOLD_",
     "GLIBC_TUNABLES",
     "GPERFTOOLS_",
@@ -23,6 +23,7 @@ const TUNING: [&str; 17] = [
     "LD_PRELOAD",
     "MALLOC_",
     "MIMALLOC_",
+    "MTCHUNKSIZE",
     "_RJEM_MALLOC_CONF",
     "RPMALLOC_",
     "SCUDO_",

@@ -73,7 +73,7 @@ fn gib(bytes: u64) -> f64 {
 }
 
 /// What a case is expected to fill at its peak under an ordinary allocator.
-fn expected_resident_bytes(params: &PairsParams, huge: bool) -> u64 {
+pub(crate) fn expected_resident_bytes(params: &PairsParams, huge: bool) -> u64 {
     let rounded = (params.mean_bytes() as f64 * ROUNDING) as u64;
     let touched = if params.memset || huge { rounded } else { rounded.min(TOUCHED_BYTES) };
     params.blocks_in_flight() * touched

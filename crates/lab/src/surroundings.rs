@@ -31,7 +31,7 @@ pub enum Surroundings {
 }
 
 /// What about the machine gives reason to doubt.
-pub(crate) fn surroundings(provenance: &Provenance) -> Vec<Surroundings> {
+pub fn surroundings(provenance: &Provenance) -> Vec<Surroundings> {
     let machine = &provenance.machine;
     let mut found = Vec::new();
     if let Some(load) = provenance.load_before.filter(|&load| load > BUSY) {

@@ -18,6 +18,7 @@ mod measure;
 mod pairs;
 mod process;
 mod provenance;
+mod reproduce;
 mod schema;
 mod summary;
 mod syscalls;
@@ -51,6 +52,10 @@ pub use pairs::{
 };
 pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
 pub use provenance::{HugePages, Machine, Provenance};
+pub use reproduce::{
+    Chart, Claim, ClaimVerdict, Numbers, Panel, PanelColumn, ReproducedCase, ReproducedOutcome,
+    ReproducedRun, Reproduction, Whose,
+};
 pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
 pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};

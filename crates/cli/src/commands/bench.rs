@@ -19,6 +19,7 @@ use freehold_model::{
 use freehold_report::{Detail, csv, failures, markdown, text};
 
 use self::experiment::Experiment;
+pub(super) use self::experiment::caution;
 use self::grid::GridOptions;
 use super::pairs::{Defaults, PairsOptions};
 use crate::args::{parse_positive_seconds, parse_seconds};
@@ -171,7 +172,7 @@ impl Bench {
             return Ok(Exit::Success);
         }
         self.output.check()?;
-        experiment::caution();
+        caution();
         let (document, is_interrupted) = experiment.perform(ui)?;
         self.output.publish(&document)?;
         let failed = |run: &Run| match &run.outcome {
@@ -312,7 +313,7 @@ fn longest(plan: &Plan) -> f64 {
 }
 
 /// How a complete benchmark ends: failures of runs are failures of the benchmark.
-fn verdict(failures: impl Iterator<Item = FailureKind>) -> Exit {
+pub(super) fn verdict(failures: impl Iterator<Item = FailureKind>) -> Exit {
     let kinds: Vec<_> = failures.collect();
     if kinds.contains(&FailureKind::NotLive) {
         Exit::NotLive

@@ -11,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod pairs;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod sizes;
 pub(crate) mod syscalls;

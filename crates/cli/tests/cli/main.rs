@@ -15,6 +15,7 @@ mod locks;
 mod record;
 mod recording;
 mod report;
+mod reproduce;
 mod run;
 mod sizes;
 mod support;

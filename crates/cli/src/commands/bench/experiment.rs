@@ -75,7 +75,7 @@ impl Experiment {
 }
 
 /// Says what may spoil the numbers and is known before they are measured.
-pub(super) fn caution() {
+pub(in crate::commands) fn caution() {
     if cfg!(debug_assertions) {
         ui::warn(advice::debug_build());
     }

@@ -1,0 +1,241 @@
+//! D. Gove, "Cost of pointer chasing in libmtmalloc" and "mtmalloc vs umem", 2009: one thread,
+//! every other block of which is kept for ever.
+
+use freehold_model::{Better, Chart, Claim, Numbers, Panel, PanelColumn, Whose};
+
+use crate::known::FREEHOLD;
+use crate::reproduce::claims::{Say, all_say, asked, number, published, typical};
+use crate::reproduce::evidence::{Evidence, Published, Quantity, Rounds, panel};
+use crate::reproduce::plan::{Case, Experiment, Plan, Scale, Under, Work};
+
+const MTMALLOC: &str = "model:mtmalloc";
+
+/// The variable by which the chunk size is set, and its values.
+const CHUNK_SIZE: &str = "MTCHUNKSIZE";
+const CHUNK_SIZES: &[u64] = &[9, 20, 30];
+
+/// Where the numbers stand of what has no chunk size.
+const NO_CHUNKS: u64 = 0;
+
+const ROUNDS: u64 = 100;
+const BLOCKS: u64 = 100_000;
+const SIZE: u64 = 512;
+
+/// Rounds where memory is short, and of a quick look.
+const FEW_ROUNDS: u64 = 30;
+const QUICK_ROUNDS: u64 = 6;
+
+/// What half of the blocks and their headers come to in a round, and some room.
+const KEPT_BYTES_A_ROUND: u64 = BLOCKS / 2 * (SIZE + 64);
+
+pub(super) static EXPERIMENTS: [&Experiment; 1] = [&Experiment {
+    name: "gove-chunksize",
+    title: "mtmalloc's chunk size: the time that the search through full chunks takes",
+    source: "D. Gove, Cost of pointer chasing in libmtmalloc; mtmalloc vs umem, 2009",
+    method: "one thread, 100 rounds of 100,000 blocks of 512 bytes; every other block is kept for \
+             ever, the rest is freed after each round; times of timex, machine not named",
+    models: &[MTMALLOC],
+    plan,
+    panels,
+    claims,
+}];
+
+/// Times as published, of the whole program.
+static REAL: Published = Published {
+    names: &["mtmalloc", "libumem"],
+    rows: &[
+        (&[9], &[Some(284.18), None]),
+        (&[20], &[Some(69.10), None]),
+        (&[30], &[Some(38.36), None]),
+        (&[NO_CHUNKS], &[None, Some(31.06)]),
+    ],
+};
+static USER: Published = Published {
+    names: &["mtmalloc", "libumem"],
+    rows: &[
+        (&[9], &[Some(273.80), None]),
+        (&[20], &[Some(61.09), None]),
+        (&[30], &[Some(31.41), None]),
+        (&[NO_CHUNKS], &[None, Some(18.10)]),
+    ],
+};
+static SYSTEM: Published = Published {
+    names: &["mtmalloc", "libumem"],
+    rows: &[
+        (&[9], &[Some(8.70), None]),
+        (&[20], &[Some(6.53), None]),
+        (&[30], &[Some(4.96), None]),
+        (&[NO_CHUNKS], &[None, Some(10.95)]),
+    ],
+};
+
+fn rounds_of(scale: &Scale) -> u64 {
+    match () {
+        () if scale.is_quick => QUICK_ROUNDS,
+        () if scale.available_bytes < ROUNDS * KEPT_BYTES_A_ROUND => FEW_ROUNDS,
+        () => ROUNDS,
+    }
+}
+
+fn plan(scale: &Scale) -> Plan {
+    let rounds = rounds_of(scale);
+    let work = || {
+        let numbers = [("rounds", rounds), ("blocks", BLOCKS), ("size", SIZE), ("threads", 1)];
+        Work::Harness("chunk-scan", numbers.map(|(name, value)| (name, value.to_string())).into())
+    };
+    let seconds = |share: f64| share * rounds as f64 / ROUNDS as f64;
+    let mut cases: Vec<Case> = CHUNK_SIZES
+        .iter()
+        .map(|chunk| Case {
+            under: Under::Only(&[MTMALLOC]),
+            ..Case::new(format!("{CHUNK_SIZE}={chunk}"), &[*chunk], work(), seconds(40.0))
+                .with(CHUNK_SIZE, *chunk)
+        })
+        .collect();
+    cases.push(Case {
+        under: Under::AllBut(&[MTMALLOC]),
+        ..Case::new("no chunk size".to_owned(), &[NO_CHUNKS], work(), seconds(2.0))
+    });
+    let mut scaled = vec![
+        "the published program frees the successor of each block and then reads it; here each \
+         block is freed once, after its link was read"
+            .to_owned(),
+        "blocks have 512 bytes with their link; as printed they would have 520 on 64 bits"
+            .to_owned(),
+    ];
+    if rounds != ROUNDS {
+        let kept = (rounds * KEPT_BYTES_A_ROUND) >> 20;
+        scaled.push(format!(
+            "{rounds} rounds instead of {ROUNDS}, which leave {kept} MiB in use; the search grows \
+             with the rounds, so that times are less far apart"
+        ));
+    }
+    Plan { cases, scaled }
+}
+
+const ELAPSED: Quantity = Numbers::value;
+/// Of a single thread, this is what the times of a quiet machine would be.
+const PROCESSOR: Quantity = |numbers| numbers.usage().user_seconds + numbers.usage().system_seconds;
+const IN_USER: Quantity = |numbers| numbers.usage().user_seconds;
+const IN_SYSTEM: Quantity = |numbers| numbers.usage().system_seconds;
+
+/// Seconds of each round of the program.
+fn round_times(numbers: &Numbers) -> Vec<f64> {
+    let Numbers::Harness(run) = numbers else { return Vec::new() };
+    let Some(series) = &run.series else { return Vec::new() };
+    let time = series.columns.iter().position(|column| column.unit == "seconds");
+    time.map_or_else(Vec::new, |time| series.rows.iter().map(|row| row[time]).collect())
+}
+
+fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
+    let mut places: Vec<Vec<u64>> = CHUNK_SIZES.iter().map(|chunk| vec![*chunk]).collect();
+    places.push(vec![NO_CHUNKS]);
+    let of = |title, published: &Published, quantity| {
+        let table = panel(title, "seconds", Better::Lower, Chart::Table, &[CHUNK_SIZE], &places);
+        let columns = [published.columns(&places), evidence.columns(&places, quantity)].concat();
+        let mut panel = Panel { columns, ..table };
+        panel.rows[CHUNK_SIZES.len()] = vec!["none".to_owned()];
+        panel
+    };
+    vec![
+        of("Elapsed time", &REAL, ELAPSED),
+        of("Processor time in the program", &USER, IN_USER),
+        of("Processor time in the kernel", &SYSTEM, IN_SYSTEM),
+        over_rounds(evidence),
+    ]
+}
+
+/// How long each round took, which is flat where `malloc` does not search.
+fn over_rounds(evidence: &Evidence<'_>) -> Panel {
+    let column = |place: u64, allocator: usize| {
+        let values = round_times(evidence.first(&[place], allocator)?);
+        let own = &evidence.allocators[allocator].name;
+        let name = if place == NO_CHUNKS { own.clone() } else { format!("{own}, {place}") };
+        let values = values.into_iter().map(Some).collect();
+        Some(PanelColumn { name, whose: Whose::Here, values })
+    };
+    let places = evidence.places();
+    let all = places.iter().flat_map(|place| {
+        (0..evidence.allocators.len()).filter_map(move |it| column(place[0], it))
+    });
+    let columns: Vec<_> = all.collect();
+    let rounds = columns.iter().map(|column| column.values.len()).max().unwrap_or(0);
+    let rows: Vec<Vec<u64>> = (1..=rounds as u64).map(|round| vec![round]).collect();
+    let title = "Seconds of each round";
+    let chart = panel(title, "seconds", Better::Lower, Chart::Lines, &["round"], &rows);
+    Panel { columns, ..chart }
+}
+
+fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
+    vec![
+        ratio(evidence, 20, 284.18 / 69.10),
+        ratio(evidence, 30, 284.18 / 38.36),
+        published("libumem does without the search: 31 s")
+            .cannot("there is no libumem for this system, and no model of it"),
+        flat(evidence),
+        faster(evidence),
+    ]
+}
+
+/// How many times as long the smallest chunks take as others, within a factor of two.
+fn ratio(evidence: &Evidence<'_>, chunk: u64, published_ratio: f64) -> Claim {
+    let claim = published(&format!(
+        "chunks of {chunk} pages make it {} times as fast as chunks of 9",
+        number(published_ratio)
+    ))
+    .there(&format!("{} to 1", number(published_ratio)));
+    let Some(model) = evidence.find(MTMALLOC) else { return claim.cannot("its model was not run") };
+    let [small, large] = [9, chunk].map(|chunk| evidence.rounds(&[chunk], model, PROCESSOR));
+    let ratios: Rounds = small
+        .iter()
+        .filter_map(|(round, small)| Some((*round, small / large.get(round)?)))
+        .collect();
+    let here = format!("{} to 1 in processor time", typical(&ratios));
+    if evidence.plan.cases.iter().all(|case| case.arguments().contains(&full_length())) {
+        let is_near = |ratio: &f64| (published_ratio / 2.0..=published_ratio * 2.0).contains(ratio);
+        return claim.found(all_say(ratios.values().map(is_near)), here);
+    }
+    claim.cannot(&format!("with fewer rounds it is {here}, and it grows with their number"))
+}
+
+fn full_length() -> String {
+    format!("--rounds={ROUNDS}")
+}
+
+/// Whether the rounds of a run take ever longer: the last quarter against the second, since in the
+/// first one an allocator gets its memory.
+fn growth(numbers: &Numbers) -> Option<f64> {
+    let times = round_times(numbers);
+    let quarter = times.len() / 4;
+    let middle = |part: &[f64]| crate::statistics::median(part);
+    (quarter > 0).then(|| {
+        Some(middle(&times[times.len() - quarter..])? / middle(&times[quarter..2 * quarter])?)
+    })?
+}
+
+fn flat(evidence: &Evidence<'_>) -> Claim {
+    let claim = asked("under Freehold every round takes as long as any other");
+    let Some(own) = evidence.find(FREEHOLD) else { return claim.cannot("it was not run") };
+    match evidence.first(&[NO_CHUNKS], own).and_then(growth) {
+        Some(growth) => claim.found(
+            all_say([growth < 1.5].into_iter()),
+            format!("the last rounds take {} times as long as early ones", number(growth)),
+        ),
+        None => claim.cannot("there are too few rounds"),
+    }
+}
+
+fn faster(evidence: &Evidence<'_>) -> Claim {
+    let claim = asked("Freehold is faster than mtmalloc with any chunk size");
+    let (Some(own), Some(model)) = (evidence.find(FREEHOLD), evidence.find(MTMALLOC)) else {
+        return claim.cannot("one of them was not run");
+    };
+    let own = evidence.rounds(&[NO_CHUNKS], own, PROCESSOR);
+    let against = |chunk: &u64| {
+        let other = evidence.rounds(&[*chunk], model, PROCESSOR);
+        let say = crate::reproduce::claims::compare(&own, &other, |own, other| own < other);
+        (say, format!("{chunk}: {} s, {} s", typical(&own), typical(&other)))
+    };
+    let all: Vec<(Say, String)> = CHUNK_SIZES.iter().map(against).collect();
+    claim.found_in_all(&all)
+}

@@ -1,0 +1,144 @@
+//! Figures 5 to 9: where each thread's time goes.
+
+use std::time::Duration;
+
+use freehold_model::{
+    Chart, Claim, Length, PairsParams, Panel, PanelColumn, Shares, TopRow, Whose,
+};
+
+use super::figure4::few_and_many_pairs;
+use super::{EXCLUSIVE, LIBC, MODELS, SOURCE, T3_STRANDS, case, params, that_fit};
+use crate::known::FREEHOLD;
+use crate::reproduce::claims::{Judged, all_say, asked, published};
+use crate::reproduce::evidence::Evidence;
+use crate::reproduce::plan::{Case, Experiment, Plan, Scale};
+
+pub(super) static EXPERIMENT: Experiment = Experiment {
+    name: "oracle-figure5",
+    title: "Figures 5 to 9: where each thread's time goes, a bar a thread",
+    source: SOURCE,
+    method: "T3, tpry and newbar: one bar a thread over an interval, user time green, kernel \
+             red, waiting for locks orange, for a processor yellow",
+    models: MODELS,
+    plan,
+    panels,
+    claims,
+};
+
+/// Seconds that a watched run lasts at least: enough looks at every thread.
+const LEAST_WATCHED_SECONDS: f64 = 1.0;
+
+fn plan(scale: &Scale) -> Plan {
+    let pairs = few_and_many_pairs(scale);
+    let pairs = pairs[pairs.len() - 1];
+    let seconds = if scale.is_quick { 0.2 } else { scale.seconds.max(LEAST_WATCHED_SECONDS) };
+    let params = PairsParams {
+        length: Length::Samples { count: 1, seconds, warmup_seconds: seconds / 2.0 },
+        ..params(pairs, 4096, seconds)
+    };
+    let watched = Case {
+        // The start and the end of the run have waits of their own.
+        watched: Some((
+            Duration::from_secs_f64(seconds * 0.75),
+            Duration::from_secs_f64(seconds * 0.5),
+        )),
+        ..case(&[pairs, 4096], params, T3_STRANDS)
+    };
+    let told = vec![
+        format!(
+            "{pairs} pairs; the original's number of threads is not stated for these figures, and \
+             its interval was a second of a longer run"
+        ),
+        format!("{} s from the middle of each run are shown", seconds * 0.5),
+        "on Linux a wait in a futex is counted as waiting for a lock, condition variables \
+         included, as prstat's LCK does on Solaris"
+            .to_owned(),
+    ];
+    that_fit(Plan { cases: vec![watched], scaled: told }, scale)
+}
+
+/// The threads that allocate and free, in the order in which they were started: those that lived
+/// longest, without the one that started them.
+fn workers(rows: &[TopRow]) -> Vec<&TopRow> {
+    let mut workers: Vec<&TopRow> = rows.iter().filter(|row| row.tid != Some(row.pid)).collect();
+    workers.sort_by_key(|row| row.tid);
+    workers
+}
+
+/// A share, with its name.
+type Share = (&'static str, fn(&Shares) -> f64);
+
+const SHARES: [Share; 5] = [
+    ("user", |shares| shares.usr),
+    ("kernel", |shares| shares.sys),
+    ("lock", |shares| shares.lck.unwrap_or(0.0)),
+    ("processor", |shares| shares.lat),
+    ("asleep", |shares| shares.slp + shares.dfl.unwrap_or(0.0)),
+];
+
+fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
+    let places = evidence.places();
+    let Some(place) = places.first() else { return Vec::new() };
+    let of = |allocator: usize| {
+        let rows = workers(evidence.threads(place, allocator)?);
+        let column = |(name, share): &Share| PanelColumn {
+            name: (*name).to_owned(),
+            whose: Whose::Here,
+            values: rows.iter().map(|row| Some(share(&row.shares))).collect(),
+        };
+        Some(Panel {
+            title: format!(
+                "Where the time of each thread went: {}",
+                evidence.allocators[allocator].name
+            ),
+            unit: "share".to_owned(),
+            better: None,
+            chart: Chart::Shares,
+            heads: vec!["thread".to_owned()],
+            rows: rows.iter().map(|row| vec![row.name.clone()]).collect(),
+            columns: SHARES.iter().map(column).collect(),
+        })
+    };
+    (0..evidence.allocators.len()).filter_map(of).collect()
+}
+
+/// The share of all threads' time that went to something.
+fn overall(rows: &[TopRow], share: fn(&Shares) -> f64) -> Option<f64> {
+    let workers = workers(rows);
+    let seconds: f64 = workers.iter().map(|row| row.seconds).sum();
+    let sum: f64 = workers.iter().map(|row| share(&row.shares) * row.seconds).sum();
+    (seconds > 0.0).then(|| sum / seconds)
+}
+
+fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
+    let places = evidence.places();
+    let place = places.first().cloned().unwrap_or_default();
+    let waiting = |name: &str| {
+        let rows = evidence.threads(&place, evidence.find(name)?)?;
+        // A system that does not show what threads wait for leaves their waits among the sleeps.
+        rows.iter().any(|row| row.shares.lck.is_some()).then_some(())?;
+        overall(rows, |shares| shares.lck.unwrap_or(0.0))
+    };
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let judge = |claim: Judged, name: &str, holds: fn(f64) -> bool| match waiting(name) {
+        Some(share) => claim.found(
+            all_say([holds(share)].into_iter()),
+            format!("{} of the threads' time", percent(share)),
+        ),
+        None => claim.cannot("it was not run, or waiting cannot be seen here"),
+    };
+    vec![
+        judge(
+            published("under libc, threads spend their time waiting for its lock")
+                .there("Listing 1, 16 pairs: LCK up to 98 %"),
+            LIBC,
+            |share| share > 0.25,
+        ),
+        judge(
+            published("under the new mtmalloc with exclusive buckets they do not wait for locks"),
+            EXCLUSIVE,
+            |share| share < 0.05,
+        ),
+        judge(asked("under Freehold they do not wait for locks"), FREEHOLD, |share| share < 0.05),
+    ]
+}

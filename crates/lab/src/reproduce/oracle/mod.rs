@@ -1,0 +1,223 @@
+//! R. Weisner, "How Memory Allocation Affects Performance in Multithreaded Programs", Oracle, 2012:
+//! pairs of threads, one of which allocates what the other frees.
+//!
+//! Two of its allocators have models here, and so has the C library's of that time. Its rows are
+//! known in part; where a number is missing, the original has one that is not in this table.
+
+mod figure13;
+mod figure4;
+mod figure5;
+mod table1;
+mod table2;
+
+use freehold_model::{Claim, Handoff, Length, Numbers, PairsParams, Sizes};
+
+use crate::known::FREEHOLD;
+use crate::plan::{expected_resident_bytes, expected_run_seconds};
+use crate::reproduce::claims::{Judged, Say, asked, compare, number, published, typical};
+use crate::reproduce::evidence::{Evidence, Quantity, Rounds, middle};
+use crate::reproduce::plan::{Case, Experiment, Plan, Scale, Work};
+
+const SOURCE: &str = "R. Weisner, How Memory Allocation Affects Performance in Multithreaded \
+                      Programs, Oracle Technology Network, 2012";
+
+const LIBC: &str = "model:serial";
+const MTMALLOC: &str = "model:mtmalloc";
+const EXCLUSIVE: &str = "model:mtmalloc-exclusive";
+const MODELS: &[&str] = &[LIBC, MTMALLOC, EXCLUSIVE];
+const HOARD: &str = "hoard";
+
+/// The variable that makes a model as large as the original's machine.
+const MODEL_CPUS: &str = "FREEHOLD_MODEL_CPUS";
+
+/// Strands of the two machines.
+const T2_STRANDS: u64 = 64;
+const T3_STRANDS: u64 = 256;
+
+const NO_UMEM: &str = "there is no libumem for this system, and no model of it";
+const NO_HOARD: &str = "libhoard.so was not found on this machine";
+
+pub(super) static EXPERIMENTS: [&Experiment; 5] = [
+    &table1::EXPERIMENT,
+    &table2::EXPERIMENT,
+    &figure4::EXPERIMENT,
+    &figure5::EXPERIMENT,
+    &figure13::EXPERIMENT,
+];
+
+/// Pairs of T3.
+const T3_PAIRS: &[u64] = &[32, 64, 128];
+
+const HEADS: &[&str] = &["pairs", "max size"];
+
+/// Loops a second.
+const SPEED: Quantity = Numbers::value;
+
+fn params(pairs: u64, max_bytes: u64, seconds: f64) -> PairsParams {
+    PairsParams {
+        pairs: pairs as u32,
+        min_bytes: 8,
+        max_bytes: max_bytes as u32,
+        sizes: Sizes::Random,
+        allocations: 5000,
+        memset: false,
+        handoff: Handoff::Yield,
+        depth: 2,
+        seed: 1,
+        length: Length::Samples { count: 1, seconds, warmup_seconds: seconds / 4.0 },
+        settle_seconds: 0.0,
+    }
+}
+
+fn case(place: &[u64], params: PairsParams, strands: u64) -> Case {
+    let label = format!("{}, {} B", plural(u64::from(params.pairs)), params.max_bytes);
+    let seconds = expected_run_seconds(&params);
+    Case::new(label, place, Work::Pairs(params), seconds).with(MODEL_CPUS, strands)
+}
+
+/// So many pairs, in words.
+fn plural(pairs: u64) -> String {
+    if pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") }
+}
+
+/// Says what is true of every experiment with pairs.
+fn scaled(scale: &Scale, strands: u64, original_seconds: &str) -> Vec<String> {
+    vec![
+        format!(
+            "a run measures {} s where the original's took {original_seconds}",
+            number(scale.seconds)
+        ),
+        format!(
+            "{} processors instead of {strands} strands; the models of mtmalloc have as many \
+             buckets as the original had there",
+            scale.cpus
+        ),
+        "which hand-over the original used between two threads is not known; here they look some \
+         hundreds of times and then yield, with two batches in flight"
+            .to_owned(),
+    ]
+}
+
+/// Leaves out what would not fit into memory, and says so.
+fn that_fit(mut plan: Plan, scale: &Scale) -> Plan {
+    let fits = |case: &Case| match &case.work {
+        Work::Pairs(params) => expected_resident_bytes(params, false) < scale.available_bytes,
+        Work::Harness(..) => true,
+    };
+    let left: Vec<_> =
+        plan.cases.iter().filter(|case| !fits(case)).map(|case| case.label.clone()).collect();
+    if !left.is_empty() {
+        plan.scaled.push(format!("left out for want of memory: {}", left.join("; ")));
+    }
+    plan.cases.retain(fits);
+    plan
+}
+
+/// The sizes and the pairs that were run.
+fn grid(evidence: &Evidence<'_>) -> (Vec<u64>, Vec<u64>) {
+    let part = |n: usize| {
+        let mut all: Vec<u64> = evidence.places().iter().map(|place| place[n]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    (part(0), part(1))
+}
+
+/// The allocators of the article that are here.
+fn of_the_article(evidence: &Evidence<'_>) -> Vec<usize> {
+    [LIBC, MTMALLOC, HOARD].iter().filter_map(|name| evidence.find(name)).collect()
+}
+
+/// Whether an allocator is ahead of all the others at a place: nobody beats it in every round.
+fn is_ahead(
+    evidence: &Evidence<'_>,
+    place: &[u64],
+    first: usize,
+    others: &[usize],
+) -> (Say, String) {
+    let own = evidence.rounds(place, first, SPEED);
+    let against = |other: &usize| {
+        let rounds = evidence.rounds(place, *other, SPEED);
+        (compare(&own, &rounds, |own, other| own >= other), *other, rounds)
+    };
+    let all: Vec<(Say, usize, Rounds)> = others.iter().map(against).collect();
+    let name = |index: usize| &evidence.allocators[index].name;
+    let best = all.iter().max_by(|a, b| {
+        let key = |rounds: &Rounds| middle(rounds).unwrap_or(0.0);
+        key(&a.2).total_cmp(&key(&b.2))
+    });
+    let text = best.map_or_else(String::new, |(_, other, rounds)| {
+        format!(
+            "{} and {} B: {} {}, {} {}",
+            plural(place[0]),
+            place[1],
+            name(first),
+            typical(&own),
+            name(*other),
+            typical(rounds)
+        )
+    });
+    let has = |wanted: Say| all.iter().any(|(say, ..)| *say == wanted);
+    let say = match () {
+        () if has(Say::No) => Say::No,
+        () if has(Say::Both) => Say::Both,
+        () if has(Say::Yes) => Say::Yes,
+        () => Say::Nothing,
+    };
+    (say, text)
+}
+
+fn leads(evidence: &Evidence<'_>, claim: Judged, first: usize, others: &[usize]) -> Claim {
+    let places = evidence.places();
+    let all: Vec<_> = places.iter().map(|p| is_ahead(evidence, p, first, others)).collect();
+    let count = all.iter().filter(|(say, _)| *say != Say::Nothing).count();
+    if count > 0 && all.iter().all(|(say, _)| matches!(say, Say::Yes | Say::Nothing)) {
+        return claim.found(Say::Yes, format!("in all {count} rows"));
+    }
+    claim.found_in_all(&all)
+}
+
+fn exclusive_leads(evidence: &Evidence<'_>) -> Claim {
+    let claim = published("new mtmalloc with exclusive buckets is the fastest in every row")
+        .there("32 pairs, 256 B: 5,497, then umem 4,416");
+    match evidence.find(EXCLUSIVE) {
+        Some(first) => leads(evidence, claim, first, &of_the_article(evidence)),
+        None => claim.cannot("its model was not run"),
+    }
+}
+
+fn freehold_leads(evidence: &Evidence<'_>) -> Claim {
+    let claim = asked("Freehold is the fastest in every row");
+    let Some(first) = evidence.find(FREEHOLD) else { return claim.cannot("it was not run") };
+    let others: Vec<usize> = (0..evidence.allocators.len()).filter(|n| *n != first).collect();
+    leads(evidence, claim, first, &others)
+}
+
+/// The rate with most pairs relative to that with fewest, round by round.
+fn scaling(evidence: &Evidence<'_>, allocator: usize, max: u64, of: Quantity) -> Rounds {
+    let (pairs, _) = grid(evidence);
+    let (Some(&first), Some(&last)) = (pairs.first(), pairs.last()) else {
+        return Rounds::new();
+    };
+    let few = evidence.rounds(&[first, max], allocator, of);
+    let many = evidence.rounds(&[last, max], allocator, of);
+    many.iter().filter_map(|(round, many)| Some((*round, many / few.get(round)?))).collect()
+}
+
+fn chunk_locks_scale_less(evidence: &Evidence<'_>) -> Claim {
+    let claim = published(
+        "mtmalloc, with a lock for each chunk, gains less from more pairs than \
+                           the new one with exclusive buckets",
+    )
+    .there("256 B, 1 to 32 pairs: 19.2-fold, 20.7-fold");
+    let (Some(locks), Some(none)) = (evidence.find(MTMALLOC), evidence.find(EXCLUSIVE)) else {
+        return claim.cannot("their models were not run");
+    };
+    let of_size = |max: &u64| {
+        let [with, without] = [locks, none].map(|it| scaling(evidence, it, *max, SPEED));
+        let text = format!("{max} B: {}-fold, {}-fold", typical(&with), typical(&without));
+        (compare(&with, &without, |with, without| with < without), text)
+    };
+    claim.found_in_all(&grid(evidence).1.iter().map(of_size).collect::<Vec<_>>())
+}
