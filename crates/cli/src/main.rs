@@ -17,6 +17,7 @@ mod provenance;
 mod recorder;
 mod screen;
 mod start;
+mod stored;
 mod subject;
 mod suggest;
 mod ui;

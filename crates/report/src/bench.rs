@@ -45,7 +45,7 @@ pub fn failures(document: &BenchDocument) -> Vec<String> {
     counted.into_iter().map(line).collect()
 }
 
-fn sections(document: &BenchDocument, detail: Detail) -> Vec<Section> {
+pub(crate) fn sections(document: &BenchDocument, detail: Detail) -> Vec<Section> {
     let mut sections = Vec::new();
     sections.extend(speed(document));
     sections.extend(overall(document));

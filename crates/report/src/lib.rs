@@ -1,5 +1,5 @@
-//! Results as text for a terminal and as Markdown. Pure functions of the model: they read nothing,
-//! write nothing, and must not know where a result goes.
+//! Results as text for a terminal, as Markdown and as pages for a browser. Pure functions of the
+//! model: they read nothing, write nothing, and must not know where a result goes.
 //!
 //! Text may be painted with ANSI codes; whoever prints it strips them where they are not wanted.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod grid;
 mod histogram;
+mod html;
 mod locks;
 mod numbers;
 mod origin;
@@ -33,6 +34,7 @@ pub use csv::csv;
 pub use diagnosis::diagnosis;
 pub use explain::explain;
 pub use grid::{grid_failures, grid_markdown, grid_text};
+pub use html::{Stored, html};
 pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use reproduce::{reproduction_markdown, reproduction_text};

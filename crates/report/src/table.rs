@@ -1,6 +1,8 @@
-//! Tables of cells, as aligned text and as Markdown. It must not know what the cells mean.
+//! Tables of cells, as aligned text, as Markdown and as HTML. It must not know what the cells mean.
 
 use std::fmt::Write as _;
+
+use crate::html::escaped as escaped_html;
 
 /// Spaces between two columns.
 const GAP: &str = "  ";
@@ -129,6 +131,42 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    /// A table of HTML, in which the first cell of a row says what the row is about.
+    pub(crate) fn html(&self, caption: &str) -> String {
+        let class = |align: Align| match align {
+            Align::Left => "",
+            Align::Right => " class=\"right\"",
+        };
+        let head = self.joined(|(name, align)| {
+            format!("<th scope=\"col\"{}>{}</th>", class(*align), escaped_html(name.trim()))
+        });
+        let mut html = format!(
+            "<table>\n<caption>{}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n",
+            escaped_html(caption)
+        );
+        for row in &self.rows {
+            html.push_str("<tr>");
+            for (at, (cell, (_, align))) in row.iter().zip(&self.columns).enumerate() {
+                let inner = escaped_html(cell.text.trim());
+                let inner = match cell.tone {
+                    Tone::Strong => format!("<strong>{inner}</strong>"),
+                    Tone::Faint => format!("<span class=\"faint\">{inner}</span>"),
+                    Tone::Plain => inner,
+                };
+                let class = class(*align);
+                // Writing to a string cannot fail.
+                let _ = if at == 0 {
+                    write!(html, "<th scope=\"row\"{class}>{inner}</th>")
+                } else {
+                    write!(html, "<td{class}>{inner}</td>")
+                };
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody>\n</table>\n");
+        html
     }
 
     fn joined(&self, each: impl Fn(&(String, Align)) -> String) -> String {

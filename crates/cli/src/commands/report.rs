@@ -1,62 +1,106 @@
-//! `freehold report`: the tables of a stored benchmark.
+//! `freehold report`: stored results as tables, as a page for a browser, or in other forms.
 
-use std::fs;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_model::{BenchDocument, from_json};
-use freehold_report::{Detail, failures, markdown, text};
+use freehold_model::{Measured, Series};
+use freehold_report::{
+    Detail, Stored, csv, failures, grid_failures, grid_markdown, grid_text, html, markdown, text,
+};
 
 use crate::exit::{Exit, Failure};
-use crate::ui;
+use crate::{stored, ui};
 
 const EXAMPLES: &str = "\
 Examples:
   freehold bench --json results.json
   freehold report results.json
   freehold report --details results.json
-  freehold report --markdown results.json > results.md";
+  freehold report --markdown results.json > results.md
+  freehold report results.json -o report.html          one page for a browser, all within it
+  freehold report shard-*.json -o whole.json           shards of a grid, or machines, made one
+  freehold report monday.json tuesday.json -o all.csv  every number on a line of its own";
 
-/// Show a stored benchmark again, without running anything
+/// Show stored results again, without running anything
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Report {
-    /// What `bench --json` wrote; - reads standard input
-    file: PathBuf,
+    /// What `bench --json` wrote; - reads standard input. Grids are shown as one
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Write to this file, in the form that its ending names: .html, .md, .csv or .json
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
     /// Show every case under every allocator, with spreads and waiting times
     #[arg(long)]
     details: bool,
     /// Print Markdown
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     markdown: bool,
 }
 
 impl Report {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
-        let name = self.file.display();
-        let stored =
-            self.read().map_err(|error| Failure::error(format!("cannot read {name}"), &error))?;
-        let document: BenchDocument =
-            from_json(&stored).map_err(|error| Failure::error(name.to_string(), &error))?;
+        let documents = stored::documents(&self.files)?;
         let detail = if self.details { Detail::Full } else { Detail::Summary };
-        if self.markdown {
-            ui::print_raw(&markdown(&document, detail))?;
-        } else {
-            ui::print(&text(&document, detail))?;
+        match &self.output {
+            Some(path) => save(path, &documents, detail)?,
+            None if self.markdown => ui::print_raw(&all(&documents, detail, as_markdown))?,
+            None => ui::print(&all(&documents, detail, as_text))?,
         }
-        for warning in document.warnings.iter().chain(&failures(&document)) {
-            ui::warn(warning);
+        for warning in documents.iter().flat_map(warnings) {
+            ui::warn(&warning);
         }
         Ok(Exit::Success)
     }
+}
 
-    fn read(&self) -> io::Result<String> {
-        if self.file.as_os_str() != "-" {
-            return fs::read_to_string(&self.file);
+fn save(path: &str, documents: &[Stored], detail: Detail) -> Result<(), Failure> {
+    let ending = Path::new(path).extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    match ending.as_str() {
+        "html" | "htm" => ui::save(path, &html(documents)),
+        "md" => ui::save(path, &all(documents, detail, as_markdown)),
+        "csv" => ui::save(path, &csv(&documents.iter().flat_map(series).collect::<Vec<_>>())),
+        "json" => match stored::only(documents, "JSON")? {
+            Stored::Bench(document) => ui::save_json(path, &**document),
+            Stored::Grid(document) => ui::save_json(path, &**document),
+        },
+        _ => {
+            let message = format!("{path}: its ending names no form that a report has");
+            Err(Failure::new(Exit::Usage, message).hint("use .html, .md, .csv or .json"))
         }
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text)?;
-        Ok(text)
     }
+}
+
+fn all(documents: &[Stored], detail: Detail, each: fn(&Stored, Detail) -> String) -> String {
+    documents.iter().map(|document| each(document, detail)).collect()
+}
+
+fn as_text(document: &Stored, detail: Detail) -> String {
+    match document {
+        Stored::Bench(document) => text(document, detail),
+        Stored::Grid(document) => grid_text(document, detail),
+    }
+}
+
+fn as_markdown(document: &Stored, detail: Detail) -> String {
+    match document {
+        Stored::Bench(document) => markdown(document, detail),
+        Stored::Grid(document) => grid_markdown(document, detail),
+    }
+}
+
+fn series(document: &Stored) -> Vec<Series> {
+    match document {
+        Stored::Bench(document) => document.series(),
+        Stored::Grid(document) => document.series(),
+    }
+}
+
+fn warnings(document: &Stored) -> Vec<String> {
+    let (own, failed) = match document {
+        Stored::Bench(document) => (&document.warnings, failures(document)),
+        Stored::Grid(document) => (&document.warnings, grid_failures(document)),
+    };
+    own.iter().cloned().chain(failed).collect()
 }

@@ -96,14 +96,12 @@ fn check_csv(csv: &str) {
 }
 
 #[test]
-fn a_threshold_ends_a_grid_before_its_last_round() {
-    // Any interval is within 100 %, so the first look, after the twelfth round, is enough, unless
-    // some interval reaches further than from half to twice: then it takes a later one.
-    let axes = ["--threads", "1", "--set", "larson:rounds=1", "-a", "system,freehold"];
-    let ended = grid(&[&axes[..], &["--until", "100%", "--json", "-"]].concat()).with(0);
+fn a_precision_ends_a_grid_at_the_look_that_finds_it() {
+    // Where there is nothing to compare with, the first look, after twelve rounds, is enough.
+    let ended = grid(&["--threads", "1", "-a", "system", "--until", "2%", "--json", "-"]).with(0);
     let document = json(&ended.out);
-    let rounds = list(&document, "runs").iter().filter_map(|run| run["round"].as_u64()).max();
-    assert!(rounds.is_some_and(|last| (11..99).contains(&last)), "{rounds:?}");
+    assert_eq!(list(&document, "runs").len(), 2 * 12);
+    assert_eq!(document["plan"]["rounds"], 100);
     assert_eq!(document["complete"], true);
 }
 
@@ -175,4 +173,29 @@ fn what_cannot_be_measured_is_refused_before_anything_runs() {
     refused(&["larson", "--pairs", "4"], "cannot be used with");
     refused(&["--threads", "4"], "HARNESS|SUITE");
     refused(&["larson", "pairs"], "run freehold bench pairs");
+}
+
+#[test]
+fn shards_are_shown_as_one_grid_and_results_given_twice_are_refused() {
+    let directory = directory();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (first, second, whole) = (path("1.json"), path("2.json"), path("whole.json"));
+    for (shard, file) in [("1/2", &first), ("2/2", &second)] {
+        let axes = ["--threads", "1,2", "-a", "freehold,system", "--repeat", "1"];
+        grid(&[&axes[..], &["--shard", shard, "--json", file]].concat()).with(0);
+    }
+    run(&["report", &first, &second, "-o", &whole]).with(0);
+    let document = stored(Path::new(&whole));
+    assert_eq!(list(&document, "parts").len(), 2);
+    assert_eq!(list(&document["plan"], "cases").len(), 4);
+    assert_eq!(list(&document, "runs").len(), 4 * 2);
+    let shown = run(&["report", &whole]).with(0).out;
+    for words in ["larson: throughput", "threadtest: elapsed time", "Shard 2 of 2"] {
+        assert!(shown.contains(words), "no {words:?} in:\n{shown}");
+    }
+    assert!(run(&["report", &first, &first]).with(1).err.contains("are there twice"));
+    assert!(run(&["report", &whole, "-o", &path("x.pdf")]).with(2).err.contains("use .html"));
+    let markdown = path("whole.md");
+    run(&["report", &whole, "-o", &markdown]).with(0);
+    assert!(read(Path::new(&markdown)).contains("### larson: throughput"));
 }

@@ -12,6 +12,7 @@ mod explain;
 mod grid;
 mod library;
 mod locks;
+mod page;
 mod record;
 mod recording;
 mod report;

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use freehold_model::{Allocator, GridOutcome, GridPlan, GridRun, Shard};
+use freehold_model::{Allocator, GridOutcome, GridPlan, GridRun, GridSummary, Shard};
 
 use crate::bench::Stop;
 use crate::child::Runner;
@@ -204,21 +204,24 @@ impl<O: Observer> Course<'_, O> {
     fn close(&mut self, precision: f64) {
         let Grid { plan, allocators, reference, .. } = self.grid;
         let summary = summarise(plan, allocators.len(), *reference, &self.runs);
-        self.open.retain(|&case| {
-            let own = summary.cells.iter().filter(|cell| cell.case == case);
-            let mut ratios = own
-                .filter(|cell| cell.allocator != *reference && cell.measured > 0)
-                .flat_map(|cell| [cell.gain, cell.peak_ratio].into_iter().flatten());
-            !ratios.all(|ratio| is_within(&ratio, precision))
-        });
+        self.open.retain(|&case| !is_precise(&summary, case, precision));
     }
+}
+
+/// Whether all ratios of a case are known this well.
+fn is_precise(summary: &GridSummary, case: usize, precision: f64) -> bool {
+    let own = summary.cells.iter().filter(|cell| cell.case == case);
+    let mut ratios = own.flat_map(|cell| [cell.gain, cell.peak_ratio].into_iter().flatten());
+    ratios.all(|ratio| is_within(&ratio, precision))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::summary::tests::{case, library};
+    use freehold_model::Better;
+
+    use super::summary::tests::{case, library, runs};
     use super::*;
 
     /// Counts what it is told, and interrupts when it was told enough.
@@ -257,6 +260,19 @@ mod tests {
     fn plan() -> GridPlan {
         let cases = vec![case("x", 1), case("x", 2)];
         GridPlan { cases, rounds: 3, ..GridPlan::default() }
+    }
+
+    #[test]
+    fn a_case_is_precise_when_its_rounds_agree_and_another_may_still_be_open() {
+        let plan = GridPlan { until: Some(0.02), rounds: 100, ..plan() };
+        let time = (Better::Lower, "seconds");
+        let noisy: Vec<f64> = (0..12).map(|round| 1.0 + f64::from(round % 4) / 2.0).collect();
+        let mut all = runs(0, time, &[&[1.0; 12], &[1.5; 12]]);
+        all.extend(runs(1, time, &[&[1.0; 12], &noisy]));
+        let summary = summarise(&plan, 2, 0, &all);
+        assert!(is_precise(&summary, 0, 0.02));
+        assert!(!is_precise(&summary, 1, 0.02));
+        assert!(is_precise(&summary, 1, 1.0));
     }
 
     #[test]

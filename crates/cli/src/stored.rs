@@ -1,0 +1,94 @@
+//! Results from files: which kind of document each holds, and grids made one. It must not know what
+//! becomes of them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use freehold_lab::grid::{doubts, merge};
+use freehold_model::{GridDocument, SchemaError, from_json};
+use freehold_report::Stored;
+
+use crate::advice;
+use crate::exit::{Exit, Failure};
+use crate::ui::STANDARD_OUTPUT;
+
+/// The documents in these files, in their order. All grids together are one document, in the
+/// place of the first.
+pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Stored>, Failure> {
+    let mut documents = Vec::new();
+    let mut grids: Vec<GridDocument> = Vec::new();
+    let mut place = 0;
+    for file in files {
+        match document(file)? {
+            Stored::Grid(grid) => {
+                if grids.is_empty() {
+                    place = documents.len();
+                }
+                grids.push(*grid);
+            }
+            bench @ Stored::Bench(_) => documents.push(bench),
+        }
+    }
+    if !grids.is_empty() {
+        documents.insert(place, Stored::Grid(Box::new(one(grids)?)));
+    }
+    Ok(documents)
+}
+
+/// One grid of several.
+fn one(mut grids: Vec<GridDocument>) -> Result<GridDocument, Failure> {
+    if grids.len() == 1 {
+        return Ok(grids.remove(0));
+    }
+    let whole = merge(grids);
+    let mut whole =
+        whole.map_err(|error| Failure::error("these results cannot be made one", &error))?;
+    let found = doubts(&whole);
+    let found: Vec<_> = found.iter().map(|doubt| advice::grid_doubt(doubt, &whole)).collect();
+    for warning in found {
+        if !whole.warnings.contains(&warning) {
+            whole.warnings.push(warning);
+        }
+    }
+    Ok(whole)
+}
+
+fn document(file: &Path) -> Result<Stored, Failure> {
+    let name = file.display();
+    let text = read(file).map_err(|error| Failure::error(format!("cannot read {name}"), &error))?;
+    understood(&text).map_err(|error| {
+        let failure = Failure::error(name.to_string(), &error);
+        match error {
+            SchemaError::WrongKind { .. } => {
+                failure.hint("report shows what bench --json has written")
+            }
+            _ => failure,
+        }
+    })
+}
+
+fn understood(text: &str) -> Result<Stored, SchemaError> {
+    match from_json(text) {
+        Err(SchemaError::WrongKind { .. }) => Ok(Stored::Grid(Box::new(from_json(text)?))),
+        bench => Ok(Stored::Bench(Box::new(bench?))),
+    }
+}
+
+fn read(file: &Path) -> io::Result<String> {
+    if file.as_os_str() != STANDARD_OUTPUT {
+        return fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The only document; a failure where there are several, which a file of this kind cannot hold.
+pub(crate) fn only<'a>(documents: &'a [Stored], kind: &str) -> Result<&'a Stored, Failure> {
+    if let [only] = documents {
+        return Ok(only);
+    }
+    let message = format!("a {kind} file holds results of one kind");
+    Err(Failure::new(Exit::Usage, message).hint("name a file that ends in .html instead"))
+}
