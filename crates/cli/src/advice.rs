@@ -3,6 +3,7 @@
 
 use std::io;
 
+use freehold_lab::diff::Discrepancy;
 use freehold_lab::grid::{Doubt, Ending};
 use freehold_lab::trace::Damage;
 use freehold_lab::{Concern, KNOWN, Surroundings, compare};
@@ -287,6 +288,37 @@ pub(crate) fn compare_doubt(doubt: &compare::Doubt, plan: &ComparePlan) -> Strin
             )
         }
     }
+}
+
+/// What is different about two results besides their numbers.
+pub(crate) fn discrepancy(found: &Discrepancy, before: &str, after: &str) -> String {
+    match found {
+        Discrepancy::OtherSubject { before: first, after: second } => format!(
+            "the results are not about the same thing: {before} is about {first}, {after} about \
+             {second}"
+        ),
+        Discrepancy::Machine { what, before: first, after: second } => format!(
+            "the {what} differs: {first} in {before}, {second} in {after}; that may be all that \
+             changed"
+        ),
+        Discrepancy::Incomplete { is_later } => {
+            let name = if *is_later { after } else { before };
+            format!("{name} was not measured to its end")
+        }
+    }
+}
+
+/// What only one of two results has.
+pub(crate) fn only_in(label: &str, name: &str) -> String {
+    format!("only {label} has {name}")
+}
+
+/// What it means when results have few runs.
+pub(crate) fn few_runs(needed: u32) -> String {
+    format!(
+        "some changes rest on fewer than {needed} runs on a side, from which nothing can be \
+         claimed: measure with --repeat {needed} or more"
+    )
 }
 
 /// A value of a measure.

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, compare, completions, diagnose, explain, lib, locks, record, report,
+    allocators, bench, compare, completions, diagnose, diff, explain, lib, locks, record, report,
     reproduce, run, sizes, syscalls, timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
@@ -16,6 +16,7 @@ Examples:
   freehold which $(pgrep -n server)     which allocator does this process use?
   freehold allocators                   which allocators are on this machine?
   freehold compare -- python3 app.py    which of them is best for this program?
+  freehold diff before.json after.json  what changed? with rules for continuous integration
   freehold bench                        measure them against each other
   freehold diagnose -- ./server         is the allocator the problem?
   freehold record -- ./server           record its allocation calls
@@ -27,6 +28,8 @@ Exit status:
   0    success
   1    the tool, or a run that it made, failed
   2    the command line cannot be understood
+  3    diff: a rule is broken
+  4    diff: the measurements are too few or too noisy to tell whether a rule is broken
   5    the allocator is not live, not installed, not identified, or not an allocator
   125  run: the command could not be started or watched for another reason
   126  run: the command cannot be executed
@@ -83,6 +86,7 @@ pub(crate) enum Command {
     Which(which::Which),
     Allocators(allocators::Allocators),
     Compare(Box<compare::Compare>),
+    Diff(diff::Diff),
     Bench(Box<bench::Bench>),
     Reproduce(Box<reproduce::Reproduce>),
     Report(report::Report),
@@ -106,6 +110,7 @@ impl Command {
             Self::Which(which) => which.execute(),
             Self::Allocators(allocators) => allocators.execute(),
             Self::Compare(compare) => compare.execute(ui),
+            Self::Diff(diff) => diff.execute(),
             Self::Bench(bench) => bench.execute(ui),
             Self::Reproduce(reproduce) => reproduce.execute(ui),
             Self::Report(report) => report.execute(),

@@ -12,6 +12,10 @@ pub(crate) enum Exit {
     Error,
     /// The command line cannot be understood.
     Usage,
+    /// A rule about measurements is broken.
+    RuleBroken,
+    /// The measurements are not enough to tell.
+    NotEnoughEvidence,
     /// The allocator was not live, is not installed, or is not one.
     NotLive,
     /// The command to run could not be started or watched.
@@ -35,6 +39,8 @@ impl Exit {
             Self::Success => 0,
             Self::Error => 1,
             Self::Usage => 2,
+            Self::RuleBroken => 3,
+            Self::NotEnoughEvidence => 4,
             Self::NotLive => 5,
             Self::NotStarted => 125,
             Self::NotExecutable => 126,

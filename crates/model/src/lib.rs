@@ -9,6 +9,7 @@ mod allocator;
 mod bench;
 mod compare;
 mod diagnosis;
+mod diff;
 mod evidence;
 mod explain;
 mod grid;
@@ -20,6 +21,7 @@ mod process;
 mod provenance;
 mod reproduce;
 mod schema;
+mod stored;
 mod summary;
 mod syscalls;
 mod timeline;
@@ -34,6 +36,7 @@ pub use compare::{
     trial_series,
 };
 pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
+pub use diff::{Change, DiffDocument, RuleCheck, RuleOutcome, Side};
 pub use evidence::{Cost, Gap, Source};
 pub use explain::{HeapContents, MemoryReport, MemoryRow, MemoryUse};
 pub use grid::{
@@ -56,7 +59,11 @@ pub use reproduce::{
     Chart, Claim, ClaimVerdict, Numbers, Panel, PanelColumn, ReproducedCase, ReproducedOutcome,
     ReproducedRun, Reproduction, Whose,
 };
+pub use schema::{
+    Document, SCHEMA_VERSION, SchemaError, from_json, kind_of, to_json, to_json_line,
+};
 pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
+pub use stored::Stored;
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
 pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
 pub use timeline::{ThreadBar, TimeColumn, Timeline};

@@ -60,17 +60,31 @@ pub trait Document: Serialize + DeserializeOwned {
 
 /// Reads a document, refusing one that is newer than this crate or of another kind.
 pub fn from_json<D: Document>(text: &str) -> Result<D, SchemaError> {
+    let value = versioned(text)?;
+    let found = kind(&value);
+    if found != D::KIND {
+        return Err(SchemaError::WrongKind { wanted: D::KIND, found: found.to_owned() });
+    }
+    serde_json::from_value(value).map_err(SchemaError::Malformed)
+}
+
+/// The kind of a document that is not newer than this crate.
+pub fn kind_of(text: &str) -> Result<String, SchemaError> {
+    versioned(text).map(|value| kind(&value).to_owned())
+}
+
+fn versioned(text: &str) -> Result<Value, SchemaError> {
     let value: Value = serde_json::from_str(text).map_err(SchemaError::Malformed)?;
     let version = value.get("schema_version").and_then(Value::as_u64);
     let version = version.ok_or(SchemaError::Unversioned)?;
     if version > u64::from(SCHEMA_VERSION) {
         return Err(SchemaError::TooNew { version });
     }
-    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if kind != D::KIND {
-        return Err(SchemaError::WrongKind { wanted: D::KIND, found: kind.to_owned() });
-    }
-    serde_json::from_value(value).map_err(SchemaError::Malformed)
+    Ok(value)
+}
+
+fn kind(value: &Value) -> &str {
+    value.get("kind").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A document with its kind and the schema version in front.

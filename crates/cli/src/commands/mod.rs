@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod diagnose;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod lib;
 pub(crate) mod locks;

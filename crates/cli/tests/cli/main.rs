@@ -8,6 +8,7 @@ mod allocators;
 mod bench;
 mod compare;
 mod diagnose;
+mod diff;
 mod explain;
 mod grid;
 mod library;

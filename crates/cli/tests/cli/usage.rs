@@ -11,7 +11,7 @@ fn help_shows_examples_exit_statuses_and_every_subcommand() {
         assert!(help.contains(word), "no {word:?} in:\n{help}");
     }
     for subcommand in
-        ["run", "which", "allocators", "compare", "bench", "report", "lib", "workload"]
+        ["run", "which", "allocators", "compare", "diff", "bench", "report", "lib", "workload"]
     {
         let help = run(&[subcommand, "--help"]).with(0).out;
         assert!(help.contains("Examples:"), "{subcommand} shows no examples");

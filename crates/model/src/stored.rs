@@ -1,0 +1,61 @@
+//! A stored result of any kind that holds measurements.
+
+use crate::bench::BenchDocument;
+use crate::compare::CompareDocument;
+use crate::grid::GridDocument;
+use crate::measure::{Measured, Series};
+use crate::provenance::Provenance;
+use crate::schema::{Document, SchemaError, from_json, kind_of};
+
+/// A document that holds measurements.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// What `compare` wrote.
+    Compare(Box<CompareDocument>),
+    /// What `bench` wrote about pairs.
+    Bench(Box<BenchDocument>),
+    /// What `bench` wrote about other harnesses.
+    Grid(Box<GridDocument>),
+}
+
+impl Stored {
+    /// Reads a document of any of these kinds.
+    pub fn from_json(text: &str) -> Result<Self, SchemaError> {
+        let kind = kind_of(text)?;
+        match kind.as_str() {
+            CompareDocument::KIND => from_json(text).map(|own| Self::Compare(Box::new(own))),
+            BenchDocument::KIND => from_json(text).map(|own| Self::Bench(Box::new(own))),
+            GridDocument::KIND => from_json(text).map(|own| Self::Grid(Box::new(own))),
+            _ => Err(SchemaError::WrongKind { wanted: "compare, bench or grid", found: kind }),
+        }
+    }
+
+    /// Where its numbers come from; where they come from several machines, from the first. `None`
+    /// of nothing.
+    pub fn provenance(&self) -> Option<&Provenance> {
+        match self {
+            Self::Compare(document) => Some(&document.provenance),
+            Self::Bench(document) => Some(&document.provenance),
+            Self::Grid(document) => document.parts.first().map(|part| &part.provenance),
+        }
+    }
+
+    /// Whether everything was measured that was to be.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Self::Compare(document) => document.complete,
+            Self::Bench(document) => document.complete,
+            Self::Grid(document) => document.complete,
+        }
+    }
+}
+
+impl Measured for Stored {
+    fn series(&self) -> Vec<Series> {
+        match self {
+            Self::Compare(document) => document.series(),
+            Self::Bench(document) => document.series(),
+            Self::Grid(document) => document.series(),
+        }
+    }
+}
