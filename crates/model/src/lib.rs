@@ -62,7 +62,6 @@ pub use reproduce::{
 pub use schema::{
     Document, SCHEMA_VERSION, SchemaError, from_json, kind_of, to_json, to_json_line,
 };
-pub use schema::{Document, SCHEMA_VERSION, SchemaError, from_json, to_json, to_json_line};
 pub use stored::Stored;
 pub use summary::{CellSummary, Interval, OverallRatio, Spread, Standing, Summary};
 pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
