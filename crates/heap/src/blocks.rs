@@ -71,7 +71,8 @@ impl<S: System> Arena<S> {
     ) -> Option<Claim> {
         // Runs are left out: they are claimed and purged all the time, and rows of dirty granules
         // long enough for one take long to find.
-        let growth = (want.count == 1).then_some(&home.growth);
+        let any_will_do = want.count == 1 && want.align == 1 && want.prefer == Prefer::Dirty;
+        let growth = any_will_do.then_some(&home.growth);
         let claim = growth
             .and_then(|growth| self.claim_scavenged(growth, account))
             .or_else(|| self.claim_in(home.get()?, want, account))

@@ -30,6 +30,22 @@ fn what_is_free_in_the_home_of_another_thread_is_used_before_much_more_is_touche
 }
 
 #[test]
+fn what_is_wanted_at_an_alignment_is_not_taken_just_anywhere() {
+    let estate = Estate::new(Fake::new());
+    let (mut waiting, mut growing) = (Thread::new(&estate), Thread::new(&estate));
+    let there = fill(&mut waiting, 40);
+    waiting.free_all(there);
+    let mut all = Vec::new();
+    // More runs of one granule than make a heap look for what lies idle elsewhere.
+    for _ in 0..60 {
+        let run = growing.alloc_aligned(SIZE, 2 * GRANULE).unwrap();
+        assert!(run.is_multiple_of(2 * GRANULE), "{run:x}");
+        all.push(run);
+    }
+    growing.free_all(all);
+}
+
+#[test]
 fn a_thread_that_needs_little_stays_at_home() {
     let estate = Estate::new(Fake::new());
     let (mut waiting, mut growing) = (Thread::new(&estate), Thread::new(&estate));
