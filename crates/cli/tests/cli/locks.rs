@@ -51,8 +51,9 @@ fn arenas_of_threads_are_numbered() {
     let Some(report) = report("arena_many.c", "2") else { return };
     let locks = rows(&report).iter().filter(|row| row["kind"] == "allocator_lock");
     let mut names: Vec<_> = locks.map(|row| row["name"].as_str().expect("a name")).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["glibc arena #2", "glibc main_arena"], "{report:#}");
+    // In which of them threads meet is chance.
+    names.retain(|name| *name != "glibc main_arena");
+    assert_eq!(names, ["glibc arena #2"], "{report:#}");
 }
 
 #[test]

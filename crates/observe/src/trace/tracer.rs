@@ -25,6 +25,9 @@ const PATIENCE_NS: u64 = PATIENCE.as_nanos() as u64;
 /// How long to wait for what takes next to no time.
 const SHORT: Duration = Duration::from_micros(200);
 
+/// How often to look for a stop that must come, with as much time in between.
+const LOOKS: u32 = 50_000;
+
 /// A system call that a thread is in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entered {
@@ -74,8 +77,7 @@ impl Tracer {
         }
         let root = u32::from_ne_bytes(pid);
         seize_stopped(root)?;
-        until_executed(root, &starting)?;
-        starting.join().map_err(|_| io::Error::other("nobody starts it"))??;
+        until_executed(root, starting)?;
         stop::go_on(root, 0)?;
         Ok(Self { root, threads: HashMap::from([(root, None)]), stops, status: None })
     }
@@ -233,19 +235,32 @@ fn seize_stopped(pid: u32) -> io::Result<()> {
 }
 
 /// Lets a child go on until it runs its program, before the first instruction of which it is
-/// stopped; or until whoever starts it has given up.
-fn until_executed(pid: u32, starting: &JoinHandle<io::Result<Child>>) -> io::Result<()> {
-    while !starting.is_finished() {
+/// stopped. Fails with what whoever starts it says if it has no program to run.
+fn until_executed(pid: u32, starting: JoinHandle<io::Result<Child>>) -> io::Result<()> {
+    let mut starting = Some(starting);
+    let mut looks = 0;
+    while looks < LOOKS {
         match stop::next_of(pid) {
-            Ok(Some(Stop::Exec)) => return Ok(()),
+            Ok(Some(Stop::Exec)) => return starting.map_or(Ok(()), started),
             Ok(Some(Stop::Group(_))) => stop::listen(pid)?,
             Ok(Some(Stop::Signal(signal))) => stop::go_on(pid, signal)?,
             Ok(Some(_)) => stop::go_on(pid, 0)?,
-            // It is being waited for, since it has no program to run.
-            Ok(None) | Err(_) => thread::sleep(SHORT),
+            // Whoever starts it hears of its success before it has come to the stop.
+            Ok(None) | Err(_) => {
+                let finished = starting.take_if(|starting| starting.is_finished());
+                finished.map_or(Ok(()), started)?;
+                looks += u32::from(starting.is_none());
+                thread::sleep(SHORT);
+            }
         }
     }
-    Ok(())
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Whether a command was started.
+fn started(starting: JoinHandle<io::Result<Child>>) -> io::Result<()> {
+    let started = starting.join().map_err(|_| io::Error::other("nobody starts it"))?;
+    started.map(drop)
 }
 
 /// Keeps the signal that tells of stops, so that it can be waited for with a limit. Programs are
