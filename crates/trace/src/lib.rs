@@ -1,7 +1,7 @@
 //! The format of traces: the calls to `malloc` and its family that a program made, as recorded.
 //!
-//! A trace is one file for a command and the processes that it started. [`file`] says how the file
-//! is laid out in blocks, [`record`] how the calls within a block are written and read. The
+//! A trace is one file for a command and the processes that it started. [`mod@file`] says how the
+//! file is laid out in blocks, [`record`] how the calls within a block are written and read. The
 //! recorder writes from within a foreign program, so nothing here allocates, panics on foreign data
 //! or needs the standard library. `docs/trace-format.md` describes the format for other readers.
 //!

@@ -5,7 +5,7 @@
 //! and if the candidates are the same, each of the two is the faster one by the toss of a coin.
 //! The interval of [`paired_ratio`] rests on that alone, and so holds for any shape of noise.
 //!
-//! - [`mod@median`]: medians, spreads, and how far a median can be trusted
+//! - `median`: medians, spreads, and how far a median can be trusted
 //! - `paired`: ratios within rounds, `unpaired`: ratios of runs made at different times
 //! - `rank`: the two distributions that their intervals are read from
 //! - `bootstrap`: resampling, seeded
