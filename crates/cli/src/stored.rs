@@ -6,8 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use freehold_lab::grid::{doubts, merge};
-use freehold_model::{GridDocument, SchemaError, from_json};
-use freehold_report::Stored;
+use freehold_model::{GridDocument, SchemaError, Stored};
 
 use crate::advice;
 use crate::exit::{Exit, Failure};
@@ -27,7 +26,7 @@ pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Stored>, Failure> {
                 }
                 grids.push(*grid);
             }
-            bench @ Stored::Bench(_) => documents.push(bench),
+            other @ (Stored::Bench(_) | Stored::Compare(_)) => documents.push(other),
         }
     }
     if !grids.is_empty() {
@@ -57,22 +56,15 @@ fn one(mut grids: Vec<GridDocument>) -> Result<GridDocument, Failure> {
 fn document(file: &Path) -> Result<Stored, Failure> {
     let name = file.display();
     let text = read(file).map_err(|error| Failure::error(format!("cannot read {name}"), &error))?;
-    understood(&text).map_err(|error| {
+    Stored::from_json(&text).map_err(|error| {
         let failure = Failure::error(name.to_string(), &error);
         match error {
             SchemaError::WrongKind { .. } => {
-                failure.hint("report shows what bench --json has written")
+                failure.hint("report shows what bench --json and compare --json have written")
             }
             _ => failure,
         }
     })
-}
-
-fn understood(text: &str) -> Result<Stored, SchemaError> {
-    match from_json(text) {
-        Err(SchemaError::WrongKind { .. }) => Ok(Stored::Grid(Box::new(from_json(text)?))),
-        bench => Ok(Stored::Bench(Box::new(bench?))),
-    }
 }
 
 fn read(file: &Path) -> io::Result<String> {

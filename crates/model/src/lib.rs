@@ -20,6 +20,7 @@ mod pairs;
 mod process;
 mod provenance;
 mod reproduce;
+mod row;
 mod schema;
 mod stored;
 mod summary;
@@ -59,6 +60,7 @@ pub use reproduce::{
     Chart, Claim, ClaimVerdict, Numbers, Panel, PanelColumn, ReproducedCase, ReproducedOutcome,
     ReproducedRun, Reproduction, Whose,
 };
+pub use row::{GridRow, RowNumbers};
 pub use schema::{
     Document, SCHEMA_VERSION, SchemaError, from_json, kind_of, to_json, to_json_line,
 };

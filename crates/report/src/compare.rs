@@ -60,7 +60,7 @@ pub fn compare_failures(document: &CompareDocument) -> Vec<String> {
     lines
 }
 
-fn sections(document: &CompareDocument) -> Vec<Section> {
+pub(crate) fn sections(document: &CompareDocument) -> Vec<Section> {
     if document.summary.cells.iter().all(|cell| cell.measured == 0) {
         return Vec::new();
     }

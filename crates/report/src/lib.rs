@@ -36,7 +36,7 @@ pub use diagnosis::diagnosis;
 pub use diff::{DiffDetail, diff_markdown, diff_text};
 pub use explain::explain;
 pub use grid::{grid_failures, grid_markdown, grid_text};
-pub use html::{Stored, html};
+pub use html::html;
 pub use locks::{LocksDetail, locks};
 pub use process::{process, verdict};
 pub use reproduce::{reproduction_markdown, reproduction_text};

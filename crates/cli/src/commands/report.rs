@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_model::{Measured, Series};
+use freehold_model::{Measured, Stored, to_json_line};
 use freehold_report::{
-    Detail, Stored, csv, failures, grid_failures, grid_markdown, grid_text, html, markdown, text,
+    Detail, compare_failures, compare_markdown, compare_text, csv, failures, grid_failures,
+    grid_markdown, grid_text, html, markdown, text,
 };
 
 use crate::exit::{Exit, Failure};
@@ -19,16 +20,19 @@ Examples:
   freehold report --markdown results.json > results.md
   freehold report results.json -o report.html          one page for a browser, all within it
   freehold report shard-*.json -o whole.json           shards of a grid, or machines, made one
+  freehold report shard-*.json -o whole.jsonl          a line for each run, for a data base
   freehold report monday.json tuesday.json -o all.csv  every number on a line of its own";
 
 /// Show stored results again, without running anything
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Report {
-    /// What `bench --json` wrote; - reads standard input. Grids are shown as one
+    /// What `bench --json` or `compare --json` wrote; - reads standard input. Grids are shown as
+    /// one
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Write to this file, in the form that its ending names: .html, .md, .csv or .json
+    /// Write to this file, in the form that its ending names: .html, .md, .csv, .json, or .jsonl
+    /// for a line of JSON with everything about each run of a grid
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
     /// Show every case under every allocator, with spreads and waiting times
@@ -60,16 +64,30 @@ fn save(path: &str, documents: &[Stored], detail: Detail) -> Result<(), Failure>
     match ending.as_str() {
         "html" | "htm" => ui::save(path, &html(documents)),
         "md" => ui::save(path, &all(documents, detail, as_markdown)),
-        "csv" => ui::save(path, &csv(&documents.iter().flat_map(series).collect::<Vec<_>>())),
+        "csv" => {
+            ui::save(path, &csv(&documents.iter().flat_map(Measured::series).collect::<Vec<_>>()))
+        }
+        "jsonl" => ui::save(path, &lines(documents)?),
         "json" => match stored::only(documents, "JSON")? {
+            Stored::Compare(document) => ui::save_json(path, &**document),
             Stored::Bench(document) => ui::save_json(path, &**document),
             Stored::Grid(document) => ui::save_json(path, &**document),
         },
         _ => {
             let message = format!("{path}: its ending names no form that a report has");
-            Err(Failure::new(Exit::Usage, message).hint("use .html, .md, .csv or .json"))
+            Err(Failure::new(Exit::Usage, message).hint("use .html, .md, .csv, .json or .jsonl"))
         }
     }
+}
+
+/// A line for each run of the grid among the documents.
+fn lines(documents: &[Stored]) -> Result<String, Failure> {
+    let [Stored::Grid(grid)] = documents else {
+        let message = "only grids have runs that are written as lines";
+        return Err(Failure::new(Exit::Usage, message).hint("name the results of bench HARNESS"));
+    };
+    let lines: Result<String, _> = grid.rows().map(|row| to_json_line(&row)).collect();
+    lines.map_err(|error| Failure::error("cannot write JSON", &error))
 }
 
 fn all(documents: &[Stored], detail: Detail, each: fn(&Stored, Detail) -> String) -> String {
@@ -78,6 +96,7 @@ fn all(documents: &[Stored], detail: Detail, each: fn(&Stored, Detail) -> String
 
 fn as_text(document: &Stored, detail: Detail) -> String {
     match document {
+        Stored::Compare(document) => compare_text(document),
         Stored::Bench(document) => text(document, detail),
         Stored::Grid(document) => grid_text(document, detail),
     }
@@ -85,20 +104,15 @@ fn as_text(document: &Stored, detail: Detail) -> String {
 
 fn as_markdown(document: &Stored, detail: Detail) -> String {
     match document {
+        Stored::Compare(document) => compare_markdown(document),
         Stored::Bench(document) => markdown(document, detail),
         Stored::Grid(document) => grid_markdown(document, detail),
     }
 }
 
-fn series(document: &Stored) -> Vec<Series> {
-    match document {
-        Stored::Bench(document) => document.series(),
-        Stored::Grid(document) => document.series(),
-    }
-}
-
 fn warnings(document: &Stored) -> Vec<String> {
     let (own, failed) = match document {
+        Stored::Compare(document) => (&document.warnings, compare_failures(document)),
         Stored::Bench(document) => (&document.warnings, failures(document)),
         Stored::Grid(document) => (&document.warnings, grid_failures(document)),
     };

@@ -7,6 +7,7 @@
 mod allocators;
 mod bench;
 mod compare;
+mod deploy;
 mod diagnose;
 mod diff;
 mod explain;
@@ -20,6 +21,7 @@ mod report;
 mod reproduce;
 mod run;
 mod sizes;
+mod slurm;
 mod support;
 mod syscalls;
 mod timeline;

@@ -61,10 +61,11 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A page with a benchmark of pairs and a grid on it.
+/// A page with a benchmark of pairs, a grid and a comparison on it.
 fn page(directory: &TempDir) -> PathBuf {
     let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
     let (bench, grid, page) = (path("bench.json"), path("grid.json"), path("page.html"));
+    let compared = path("compare.json");
     let quick = ["bench", "--quick", "-a", "freehold,system", "--settle", "0.01", "--repeat", "1"];
     run(&[&quick[..], &["--seconds", "0.02", "--warmup", "0.01", "--json", &bench]].concat())
         .with(0);
@@ -72,7 +73,9 @@ fn page(directory: &TempDir) -> PathBuf {
     let axes = ["--threads", "1,2", "--sizes", "16,64", "-a", "system,freehold", "--repeat", "2"];
     let rest = ["--set", "objects=100", "--set", "iterations=2", "--json", &grid];
     run(&[&tiny[..], &axes, &rest].concat()).with(0);
-    run(&["report", &bench, &grid, "-o", &page]).with(0);
+    let short = ["compare", "-a", "freehold,system", "--repeat", "2", "--json", &compared];
+    run(&[&short[..], &["--", "ls", "/"]].concat()).with(0);
+    run(&["report", &bench, &grid, &compared, "-o", &page]).with(0);
     PathBuf::from(page)
 }
 

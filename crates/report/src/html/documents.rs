@@ -1,31 +1,25 @@
 //! What of each kind of document is on the page.
 
-use freehold_model::{BenchDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose};
+use freehold_model::{
+    BenchDocument, CompareDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose, Stored,
+    TrialOutcome,
+};
 
 use super::chart::{Chart, Curve};
 use super::curves::{Meaning, Number, charts, timeline};
 use super::intervals::{self, Row};
 use super::{Article, Part};
 use crate::bench::{self, Detail};
-use crate::{failures, grid, grid_failures, tables};
+use crate::{compare, compare_failures, failures, grid, grid_failures, tables};
 
 const MIB: f64 = 1_048_576.0;
 
-/// A document that a page can be made of.
-#[derive(Debug, Clone)]
-pub enum Stored {
-    /// A benchmark of `pairs`.
-    Bench(Box<BenchDocument>),
-    /// A grid.
-    Grid(Box<GridDocument>),
-}
-
-impl Stored {
-    pub(super) fn article(&self) -> Article {
-        match self {
-            Self::Bench(document) => of_bench(document),
-            Self::Grid(document) => of_grid(document),
-        }
+/// What is shown of a document.
+pub(super) fn article(document: &Stored) -> Article {
+    match document {
+        Stored::Compare(document) => of_comparison(document),
+        Stored::Bench(document) => of_bench(document),
+        Stored::Grid(document) => of_grid(document),
     }
 }
 
@@ -105,6 +99,48 @@ fn bench_timelines(document: &BenchDocument) -> Vec<Chart> {
 
 fn samples(run: &PairsRun) -> Vec<(f64, f64)> {
     run.samples.iter().map(|own| (own.end_seconds, own.rss_bytes as f64 / MIB)).collect()
+}
+
+fn of_comparison(document: &CompareDocument) -> Article {
+    let names: Vec<String> = document.allocators.iter().map(|own| own.name.clone()).collect();
+    let reference = names.get(document.summary.reference).cloned().unwrap_or_default();
+    let ratios = |measure: &str, title: &str| {
+        let rows = document.summary.cells.iter().filter_map(|cell| {
+            let name = format!("{} {}", names[cell.allocator], document.plan.case_name(cell.case));
+            Some(Row { name, look: cell.allocator, ratio: cell.measures.get(measure)?.ratio? })
+        });
+        intervals::html(&format!("{title} relative to {reference}"), &rows.collect::<Vec<_>>())
+    };
+    let drawings = [ratios("wall", "Time"), ratios("rss.peak", "Peak memory")];
+    let parts = [
+        warnings(&document.warnings, compare_failures(document)),
+        figures("Ratios: right is more", drawings.into_iter().flatten().collect()),
+        figures("Memory over time", drawn(&comparison_timelines(document))),
+    ];
+    let sections = compare::sections(document).into_iter().map(Part::Section);
+    Article {
+        heading: document.plan.command.join(" "),
+        parts: parts.into_iter().flatten().chain(sections).collect(),
+    }
+}
+
+/// Resident memory over time in the first round of each case.
+fn comparison_timelines(document: &CompareDocument) -> Vec<Chart> {
+    let charts = (0..document.plan.cases.len()).filter_map(|case| {
+        let own = document.trials.iter().filter(|own| own.case == case && own.round == Some(0));
+        let curves = own.filter_map(|trial| match &trial.outcome {
+            TrialOutcome::Measured(run) => {
+                let name = document.allocators[trial.allocator].name.clone();
+                let points = run.curve.iter().map(|own| (own.seconds, own.rss_bytes as f64 / MIB));
+                Some(Curve { name, look: trial.allocator, points: points.collect() })
+            }
+            TrialOutcome::Failed(_) => None,
+        });
+        let name = document.plan.case_name(case);
+        let title = if name.is_empty() { "memory" } else { &name };
+        timeline(title, "MiB", curves.collect())
+    });
+    charts.collect()
 }
 
 fn of_grid(document: &GridDocument) -> Article {

@@ -9,10 +9,10 @@ mod intervals;
 
 use std::fmt::Write as _;
 
+use freehold_model::Stored;
+
 pub(crate) use self::escape::escaped;
 use crate::page::Section;
-
-pub use documents::Stored;
 
 /// How the page looks: on a screen, by night, on a phone and on paper.
 const STYLE: &str = include_str!("style.css");
@@ -83,8 +83,8 @@ fn section_html(section: &Section) -> String {
 }
 
 /// The page of some documents.
-pub fn html(documents: &[Stored]) -> String {
-    let articles: Vec<Article> = documents.iter().map(Stored::article).collect();
+pub fn html(stored: &[Stored]) -> String {
+    let articles: Vec<Article> = stored.iter().map(documents::article).collect();
     let mut contents = String::new();
     let mut main = String::new();
     for (number, article) in articles.iter().enumerate() {
