@@ -1,4 +1,4 @@
-//! The developers' chores: `cargo xtask tidy`, `cargo xtask licences` and `cargo xtask peers`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers` and `verdicts`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -9,6 +9,7 @@ mod licences;
 mod metadata;
 mod peers;
 mod sources;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -21,7 +22,10 @@ Commands:
   licences  checks that every dependency's licence is one of those we accept
   peers [jemalloc|mimalloc2|mimalloc3|snmalloc|rpmalloc]...
             builds these allocators, or all of them, into target/peers, where
-            `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake";
+            `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
+  verdicts [REPEATS]
+            diagnoses the programs of tests/known so often, and prints how often each verdict was
+            given to whom; needs a C and a C++ compiler, and a minute for each repeat";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +33,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["licences"] => licences::check(&metadata::read(true)),
         ["peers", ref wanted @ ..] => peers::build(wanted),
+        ["verdicts"] => verdicts::check(&metadata::read(false), 1),
+        ["verdicts", repeats] if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) => {
+            verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
