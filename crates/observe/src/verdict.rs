@@ -113,14 +113,14 @@ fn decide(findings: &Findings) -> (Cause, f64) {
         .unwrap_or_else(|| remainder(findings))
 }
 
-/// Threads had nothing to do. Where they hardly run, it is other programs that are in their way when
-/// they wait for a processor, as each does that wakes up on a busy machine.
+/// Threads had nothing to do. Where they hardly run, it is other programs that are in their way
+/// when they wait for a processor, as each does that wakes up on a busy machine.
 fn idle(findings: &Findings) -> Option<(Cause, f64)> {
-    let kept_waiting = part(findings.starved_seconds, findings.thread_seconds) >= KEPT_WAITING;
-    let starved = if kept_waiting { findings.starved_seconds } else { 0.0 };
-    let active = findings.busy_seconds() - findings.starved_seconds + starved;
-    let (busy, of_threads) =
-        (part(active, findings.seconds), part(active, findings.thread_seconds));
+    let starved = findings.starved_seconds;
+    let is_kept_waiting = part(starved, findings.thread_seconds) >= KEPT_WAITING;
+    let active = findings.busy_seconds() - if is_kept_waiting { 0.0 } else { starved };
+    let busy = part(active, findings.seconds);
+    let of_threads = part(active, findings.thread_seconds);
     let is_idle = busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE);
     is_idle.then(|| (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9)))
 }
