@@ -1,10 +1,11 @@
-//! The developers' chores: `cargo xtask tidy`, `licences`, `peers` and `verdicts`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts` and `comparisons`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod comparisons;
 mod licences;
 mod metadata;
 mod peers;
@@ -25,7 +26,10 @@ Commands:
             `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
   verdicts [REPEATS]
             diagnoses the programs of tests/known so often, and prints how often each verdict was
-            given to whom; needs a C and a C++ compiler, and a minute for each repeat";
+            given to whom; needs a C and a C++ compiler, and a minute for each repeat
+  comparisons [same|delay|repeats [N]]
+            tries on real processes whether `freehold compare` claims what is not there, finds a
+            slowdown of 5 %, and gives the same answer again; takes half an hour";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         ["verdicts", repeats] if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) => {
             verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
         }
+        ["comparisons", ref words @ ..] => comparisons::run(words),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
