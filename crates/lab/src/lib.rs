@@ -12,6 +12,8 @@ mod concerns;
 pub mod diff;
 mod elf;
 mod find;
+#[cfg(test)]
+mod fixtures;
 pub mod grid;
 mod hash;
 mod inspect;
