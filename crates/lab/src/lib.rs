@@ -28,6 +28,7 @@ pub mod plan;
 pub mod process;
 mod random;
 mod redact;
+pub mod replay;
 pub mod reproduce;
 pub mod statistics;
 mod summary;

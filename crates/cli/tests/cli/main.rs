@@ -17,6 +17,7 @@ mod locks;
 mod page;
 mod record;
 mod recording;
+mod replay;
 mod report;
 mod reproduce;
 mod run;
