@@ -15,6 +15,7 @@ mod grid;
 mod library;
 mod locks;
 mod page;
+mod promises;
 mod record;
 mod recording;
 mod replay;
