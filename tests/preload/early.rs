@@ -1,4 +1,4 @@
-//! H2, H3: the first calls of a process, which come before any constructor, and from inside
+//! H2, H3, H13: the first calls of a process, which come before any constructor, and from inside
 //! functions that other libraries have replaced.
 
 use std::fs;
@@ -68,4 +68,13 @@ fn replaced_functions_that_allocate_do_not_disturb_the_first_calls() {
 fn replaced_functions_that_allocate_do_not_disturb_threads() {
     under_a_meddler("threads.c", true);
     under_a_meddler("threads.c", false);
+}
+
+#[test]
+fn restartable_sequences_may_be_registered_or_not() {
+    for value in ["0", "1"] {
+        let tunable = format!("glibc.pthread.rseq={value}");
+        let child = Child::new(compile::c("threads.c")).env("GLIBC_TUNABLES", tunable);
+        child.freehold().run().succeeded();
+    }
 }

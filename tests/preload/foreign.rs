@@ -49,3 +49,9 @@ fn our_memory_is_refused_by_the_c_librarys_own_free() {
     ended.check(ended.err().starts_with("free(): invalid"), "the C library was to refuse it");
     ended.check(!ended.out().contains("survived"), "nothing was to be corrupted");
 }
+
+#[test]
+fn a_plugin_in_a_namespace_of_its_own_keeps_its_own_malloc() {
+    let plugin = compile::c_library("plugin.c");
+    Child::new(compile::c("namespace.c")).arg(plugin).freehold().run().succeeded();
+}

@@ -1,7 +1,15 @@
-//! H1: forks of processes whose threads are busy in malloc and free.
+//! H1, H23: forks of processes whose threads are busy in malloc and free, and of daemons.
+//!
+//! `FREEHOLD_FORKS` is how often a crowd of a thousand threads forks: once each, unless it is set.
+
+use std::time::Duration;
+use std::{env, fs};
 
 use crate::support::child::Child;
 use crate::support::{compile, library};
+
+/// How long a fork of a process of a thousand threads may take on a busy machine.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 fn fork_busy(threads: u32, forks: u32) -> Child {
     Child::new(compile::c("fork_busy.c")).arg(threads.to_string()).arg(forks.to_string())
@@ -37,4 +45,27 @@ fn a_fork_in_the_middle_of_the_first_allocation_leaves_both_processes_whole() {
 #[test]
 fn a_busy_process_can_spawn_vfork_and_call_the_shell() {
     Child::new(compile::c("spawn.c")).arg("20").freehold().run().succeeded();
+}
+
+#[test]
+fn all_of_1000_threads_can_fork_at_once() {
+    const THREADS: u32 = 1000;
+    let forks = env::var("FREEHOLD_FORKS").map_or(THREADS, |text| {
+        text.parse().unwrap_or_else(|_| panic!("FREEHOLD_FORKS={text} is not a number"))
+    });
+    Child::new(compile::c("fork_crowd.c"))
+        .args([THREADS, forks].map(|it| it.to_string()))
+        .freehold()
+        .within(PATIENCE * forks)
+        .run()
+        .succeeded();
+}
+
+#[test]
+fn a_daemon_has_no_thread_that_it_did_not_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    // The pipes of a daemon end with it, and so this waits for it.
+    Child::new(compile::c("daemon.c")).arg(&file).freehold().run().succeeded();
+    assert_eq!(fs::read_to_string(file).ok().as_deref(), Some("done"));
 }

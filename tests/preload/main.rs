@@ -1,8 +1,10 @@
 //! libfreehold under programs: hostile ones, written for these tests, and real ones.
 
 mod archive;
+mod beside;
 mod blowup;
 mod cancel;
+mod confined;
 mod conformance;
 mod contexts;
 mod cxx;
@@ -10,6 +12,7 @@ mod early;
 mod exit;
 mod extensions;
 mod fast_path;
+mod footprint;
 mod foreign;
 mod fork;
 mod global;
@@ -17,9 +20,11 @@ mod libc_results;
 mod limits;
 mod loading;
 mod misuse;
+mod portability;
 mod real;
 mod signals;
 mod stress;
 mod support;
 mod symbols;
+mod table;
 mod thread_exit;

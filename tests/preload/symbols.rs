@@ -171,3 +171,32 @@ fn the_thread_local_storage_fits_what_is_set_aside_and_no_memory_is_writable_and
         assert!(!rights.contains(PF_W | PF_X), "{rights:#x}");
     }
 }
+
+/// The functions that are needed in the version of a newer C library than 2.28, and in which: every
+/// other program that was built since then runs with what all others need.
+const NEWER: [(&str, &str); 2] =
+    [("pthread_key_create", "GLIBC_2.34"), ("pthread_setspecific", "GLIBC_2.34")];
+
+/// The number in `GLIBC_2.34`.
+fn minor(version: &str) -> u32 {
+    let number = version.strip_prefix("GLIBC_2.").and_then(|rest| rest.split('.').next());
+    number.and_then(|it| it.parse().ok()).unwrap_or_else(|| panic!("{version} is not known"))
+}
+
+#[test]
+fn two_functions_are_all_that_is_needed_of_a_newer_c_library_than_2_28() {
+    let elf = elf();
+    let endian = elf.endian();
+    let versions = elf.elf_section_table().versions(endian, elf.data()).expect("readable");
+    let versions = versions.expect("the C library's functions have versions");
+    let mut newer = BTreeSet::new();
+    for symbol in elf.dynamic_symbols().filter(ObjectSymbol::is_undefined) {
+        let index = versions.version_index(endian, symbol.index());
+        let Some(version) = versions.version(index.into()).expect("readable") else { continue };
+        let version = str::from_utf8(version.name()).expect("in UTF-8");
+        if minor(version) > 28 {
+            newer.insert((symbol.name().expect("in UTF-8"), version));
+        }
+    }
+    assert_eq!(newer, BTreeSet::from(NEWER));
+}

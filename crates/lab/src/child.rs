@@ -77,17 +77,16 @@ pub fn case_arguments(case: &GridCase) -> Vec<String> {
 pub struct Task<'a> {
     /// Its arguments. [`FOLLOW_PARENT`] is added to them.
     pub arguments: Vec<String>,
-    /// Variables that are set for it, besides those of this process. They come before those that
-    /// the allocator needs.
-    pub environment: Vec<(String, OsString)>,
+    /// Variables that are set for it, besides those of this process.
+    pub environment: &'a [(String, String)],
     /// Told the number of the process as soon as it has been started.
     pub started: &'a dyn Fn(u32),
 }
 
 impl Task<'_> {
     /// A task with these arguments and nothing besides.
-    pub fn of(arguments: Vec<String>) -> Self {
-        Self { arguments, environment: Vec::new(), started: &|_| () }
+    fn of(arguments: Vec<String>) -> Self {
+        Self { arguments, environment: &[], started: &|_| () }
     }
 }
 
@@ -180,11 +179,8 @@ impl Runner {
 
     fn start(&self, task: &Task<'_>, allocator: &Allocator) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
-        command
-            .args(&task.arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(&task.arguments).envs(task.environment.iter().map(|(name, it)| (name, it)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own: an interrupt from the terminal is for us, who let the run finish.
         command.process_group(0);
         if allocator.needs_preload() {
@@ -192,7 +188,6 @@ impl Runner {
         } else {
             command.env_remove(PRELOAD);
         }
-        command.envs(task.environment.iter().map(|(name, it)| (name, it)));
         command.spawn()
     }
 }

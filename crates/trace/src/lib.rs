@@ -1,14 +1,11 @@
-//! The format of traces: the calls to `malloc` and its family that a program made, as recorded; and
-//! of the scripts by which they are made again.
+//! The format of traces: the calls to `malloc` and its family that a program made, as recorded.
 //!
 //! A trace is one file for a command and the processes that it started. [`mod@file`] says how the
 //! file is laid out in blocks, [`record`] how the calls within a block are written and read. The
 //! recorder writes from within a foreign program, so nothing here allocates, panics on foreign data
 //! or needs the standard library. `docs/trace-format.md` describes the format for other readers.
 //!
-//! [`script`] is the form in which recorded calls are handed to the process that makes them again.
-//!
-//! This crate must not know who writes a trace, or why its calls are made again.
+//! This crate must not know who writes a trace or what is made of it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,4 +15,3 @@ extern crate std;
 mod bytes;
 pub mod file;
 pub mod record;
-pub mod script;

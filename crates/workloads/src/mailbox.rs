@@ -2,33 +2,42 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::Error;
+use crate::mapping::Mapping;
+use crate::session::Session;
 use crate::worker::{Halt, Held, Worker};
 
-struct Ring<P> {
-    places: P,
+struct Ring {
+    places: Mapping<Held>,
     first: usize,
     len: usize,
 }
 
-/// The queue, with its places in an array or a mapping. Two cache lines wide at least, so that
-/// neighbours do not slow each other.
+/// The queue. Two cache lines wide, so that neighbours do not slow each other.
 #[repr(align(128))]
-pub(crate) struct Mailbox<P>(Mutex<Ring<P>>);
+pub(crate) struct Mailbox(Mutex<Ring>);
 
-impl<P: AsMut<[Held]>> Mailbox<P> {
-    /// An empty queue with these places.
-    pub(crate) fn new(places: P) -> Self {
-        Self(Mutex::new(Ring { places, first: 0, len: 0 }))
+impl Mailbox {
+    /// So many queues with room for so many blocks each.
+    pub(crate) fn many(
+        session: &Session,
+        count: usize,
+        room: usize,
+    ) -> Result<Mapping<Self>, Error> {
+        session.fill_with(count, |_| {
+            Ok(Self(Mutex::new(Ring { places: session.map(room)?, first: 0, len: 0 })))
+        })
     }
 
     /// Puts a block in, unless the queue is full; then it stays in `held`.
     pub(crate) fn send(&self, held: &mut Held) -> bool {
-        let ring = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = ring.places.as_mut();
-        if ring.len == places.len() {
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = ring.places.len();
+        if ring.len == room {
             return false;
         }
-        places[(ring.first + ring.len) % places.len()] = held.take();
+        let place = (ring.first + ring.len) % room;
+        ring.places[place] = held.take();
         ring.len += 1;
         true
     }
@@ -40,15 +49,14 @@ impl<P: AsMut<[Held]>> Mailbox<P> {
 
     /// Takes the oldest block out if there are more than so many.
     pub(crate) fn receive_above(&self, kept: usize) -> Held {
-        let ring = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ring.len <= kept {
             return Held::default();
         }
-        let places = ring.places.as_mut();
-        let held = places[ring.first].take();
-        ring.first = (ring.first + 1) % places.len();
+        let place = ring.first;
+        ring.first = (place + 1) % ring.places.len();
         ring.len -= 1;
-        held
+        ring.places[place].take()
     }
 
     /// Frees every block that is in it.
@@ -72,7 +80,7 @@ mod tests {
     fn blocks_come_out_in_the_order_they_went_in_and_a_full_queue_refuses() {
         let session = verifying();
         let worker = &mut session.leader();
-        let mailbox = Mailbox::new(session.map(3).expect("maps"));
+        let mailbox = &Mailbox::many(&session, 1, 3).expect("maps")[0];
         for round in 1..5 {
             for size in 1..=3 {
                 let mut held = worker.allocate(round * 10 + size).expect("memory");

@@ -32,7 +32,12 @@ pub(crate) fn c(name: &str) -> PathBuf {
 
 /// Compiles the program `c/<name>` with further arguments.
 pub(crate) fn c_with(name: &str, arguments: &[&str]) -> PathBuf {
-    build("cc", &sources().join("c").join(name), C_FLAGS, arguments)
+    c_by("cc", name, arguments)
+}
+
+/// Compiles the program `c/<name>` with this compiler and further arguments.
+pub(crate) fn c_by(compiler: &str, name: &str, arguments: &[&str]) -> PathBuf {
+    build(compiler, &sources().join("c").join(name), C_FLAGS, arguments)
 }
 
 /// Compiles the library `c/<name>`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod child;
 pub(crate) mod compile;
+pub(crate) mod cross;
 pub(crate) mod library;
 pub(crate) mod tools;
 pub(crate) mod witness;

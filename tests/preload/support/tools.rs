@@ -3,10 +3,12 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{env, io, thread};
 
 /// The programs, and the packages of Debian in which they are.
 const PACKAGES: &[(&str, &str)] = &[
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu, with libc6-dev-arm64-cross"),
     ("bash", "bash"),
     ("c++", "g++"),
     ("cargo", "cargo, or by rustup"),
@@ -15,17 +17,25 @@ const PACKAGES: &[(&str, &str)] = &[
     ("gcc", "gcc"),
     ("git", "git"),
     ("javac", "default-jdk-headless"),
+    ("musl-gcc", "musl-tools"),
     ("node", "nodejs"),
     ("objdump", "binutils"),
     ("perl", "perl"),
     ("python3", "python3, with libpython3-testsuite"),
+    ("qemu-aarch64", "qemu-user"),
     ("redis-benchmark", "redis-tools"),
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
+    ("rustc", "rustc, or by rustup"),
     ("sort", "coreutils"),
     ("sqlite3", "sqlite3"),
+    ("taskset", "util-linux"),
+    ("unshare", "util-linux"),
     ("valgrind", "valgrind"),
 ];
+
+/// How long building Freehold may take on a busy machine.
+pub(crate) const BUILD_LIMIT: Duration = Duration::from_secs(600);
 
 /// Finds a program; `None` says that the test is to be skipped.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {

@@ -52,7 +52,6 @@ fn subject(stored: &Stored) -> String {
     match stored {
         Stored::Compare(document) => document.plan.command.join(" "),
         Stored::Bench(_) | Stored::Grid(_) => "bench".to_owned(),
-        Stored::Replay(document) => format!("replay of {}", document.process.command.join(" ")),
     }
 }
 

@@ -96,9 +96,8 @@ mod tests {
     use freehold_model::{Better, GridPlan, Provenance};
 
     use super::super::summarise;
-    use super::super::summary::tests::{case, runs};
+    use super::super::summary::tests::{case, library, runs};
     use super::*;
-    use crate::fixtures::library;
 
     fn document(values: &[f64]) -> GridDocument {
         let mut provenance = Provenance::default();

@@ -134,9 +134,8 @@ fn described(allocator: &Allocator) -> String {
 mod tests {
     use freehold_model::{Better, GridPart, GridSummary, Machine, Provenance};
 
-    use super::super::summary::tests::{case, runs};
+    use super::super::summary::tests::{case, library, runs};
     use super::*;
-    use crate::fixtures::library;
 
     const TIME: (Better, &str) = (Better::Lower, "seconds");
 

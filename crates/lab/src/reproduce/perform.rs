@@ -95,8 +95,7 @@ fn one(
                 });
             }
         };
-        let environment =
-            case.environment.iter().map(|(name, it)| (name.clone(), it.into())).collect();
+        let environment = &case.environment;
         let task = Task { arguments: case.arguments(), environment, started: &started };
         let numbers = match case.work {
             Work::Pairs(_) => runner

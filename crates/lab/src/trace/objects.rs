@@ -90,11 +90,11 @@ pub struct Step {
     pub event: Event,
 }
 
-/// Hashes numbers that need no protection against who chose them: a multiplication does.
+/// Hashes addresses, which need no protection against who chose them: a multiplication does.
 #[derive(Default)]
-pub(crate) struct NumberHasher(u64);
+struct AddressHasher(u64);
 
-impl Hasher for NumberHasher {
+impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -105,25 +105,20 @@ impl Hasher for NumberHasher {
         }
     }
 
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
     fn write_u64(&mut self, number: u64) {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }
 
-/// Values by such a number.
-pub(crate) type ByNumber<K, T> = HashMap<K, T, BuildHasherDefault<NumberHasher>>;
+type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
 
 /// The way through the events of a process, in an order in which they can have happened.
 pub struct Walk<'a> {
     merge: Merge<'a>,
-    live: ByNumber<u64, Object>,
+    live: ByAddress<Object>,
     /// What the `realloc` under way in a thread was called with, if that is known.
-    resizing: ByNumber<u32, (u64, Object)>,
+    resizing: HashMap<u32, (u64, Object)>,
     /// Events that are to be told before the next record is read.
     queue: VecDeque<Step>,
     level: u32,
@@ -136,8 +131,8 @@ impl<'a> Walk<'a> {
         trace.process(process)?;
         Ok(Self {
             merge: Merge::new(trace, process),
-            live: ByNumber::default(),
-            resizing: ByNumber::default(),
+            live: ByAddress::default(),
+            resizing: HashMap::new(),
             queue: VecDeque::new(),
             level: 0,
             serial: 0,

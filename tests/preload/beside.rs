@@ -1,0 +1,142 @@
+//! H9, H18, H19, H26: what is in the process beside Freehold: a malloc of the program's own, tools
+//! that replace malloc to watch it, other preloaded libraries, and other kinds of programs.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::child::{Child, Ended};
+use crate::support::{compile, tools};
+
+#[test]
+fn a_program_with_a_malloc_of_its_own_keeps_to_it() {
+    Child::new(compile::c_with("own_malloc.c", &["-rdynamic"])).freehold().run().succeeded();
+}
+
+#[test]
+fn a_static_program_that_a_preloaded_shell_starts_is_left_alone() {
+    let program = compile::c_with("watched.c", &["-static"]);
+    let ended = Child::new("sh").args(["-c", "\"$0\"; exit $?"]).arg(program).freehold().run();
+    let ended = ended.succeeded();
+    ended.check(ended.err().is_empty(), "nothing was to be said");
+}
+
+/// A program in which a sanitizer stands, which replaces malloc within the program itself: its
+/// own, not a shared library's, comes before any preloaded one.
+fn sanitized(sanitizer: &str, argument: &str) -> Option<Ended> {
+    let (library, option) = match sanitizer {
+        "address" => ("libasan.a", "-static-libasan"),
+        "thread" => ("libtsan.a", "-static-libtsan"),
+        _ => ("libubsan.a", "-static-libubsan"),
+    };
+    of_the_compiler(library)?;
+    let flag = format!("-fsanitize={sanitizer}");
+    let program = compile::c_with("watched.c", &[&flag, option]);
+    Some(Child::new(program).arg(argument).freehold().run())
+}
+
+/// A library of the compiler's own, if it is installed.
+fn of_the_compiler(name: &str) -> Option<PathBuf> {
+    let option = format!("-print-file-name={name}");
+    let said = Child::new("cc").arg(option).run().succeeded().out();
+    let path = Path::new(said.trim()).canonicalize().ok();
+    if path.is_none() {
+        tools::skip(&format!("the compiler has no {name}"));
+    }
+    path
+}
+
+#[test]
+fn a_program_with_a_sanitizer_inside_runs_as_without_freehold() {
+    for sanitizer in ["address", "thread", "undefined"] {
+        let Some(ended) = sanitized(sanitizer, "") else { return };
+        let ended = ended.succeeded();
+        ended.check(ended.out() == "done\n" && ended.err().is_empty(), "nothing was to be found");
+    }
+}
+
+#[test]
+fn a_sanitizer_inside_a_program_finds_what_it_finds_without_freehold() {
+    for sanitizer in ["address", "thread"] {
+        let Some(ended) = sanitized(sanitizer, "wrong") else { return };
+        ended.check(ended.err().contains("heap-use-after-free"), "it was to be found");
+    }
+}
+
+#[test]
+fn a_sanitizers_library_may_be_preloaded_first() {
+    let Some(sanitizer) = of_the_compiler("libasan.so") else { return };
+    let program = compile::c_with("watched.c", &["-fsanitize=address"]);
+    let run = |argument| Child::new(&program).arg(argument).preload(&sanitizer).freehold().run();
+    run("").succeeded();
+    let found = run("wrong");
+    found.check(found.err().contains("heap-use-after-free"), "it was to be found");
+}
+
+#[test]
+fn valgrind_watches_a_program_under_freehold_as_without_it() {
+    let Some(valgrind) = tools::find("valgrind") else { return };
+    let watched = |argument: &str| {
+        Child::new(&valgrind)
+            .args(["--error-exitcode=9", "--leak-check=full", "--show-mismatched-frees=no"])
+            .arg(compile::c("watched.c"))
+            .arg(argument)
+            .freehold()
+            .run()
+    };
+    let ended = watched("").succeeded();
+    ended.check(ended.err().contains("All heap blocks were freed"), "it was to know all blocks");
+    let wrong = watched("wrong");
+    wrong.check(wrong.status.code() == Some(9), "the error was to be found");
+    wrong.check(wrong.err().contains("inside a block of size 10 free'd"), "and to be explained");
+}
+
+/// Libraries that people preload, as packages of Debian have them.
+const COMPANIONS: [&str; 3] =
+    ["libeatmydata.so", "faketime/libfaketime.so.1", "torsocks/libtorsocks.so"];
+
+/// Other allocators: behind Freehold they have nothing to do. Before it they leave it the functions
+/// that they lack, whose blocks they would not know.
+const ALLOCATORS: [&str; 4] =
+    ["libjemalloc.so.2", "libmimalloc.so.2", "libtbbmalloc_proxy.so.2", "libtcmalloc_minimal.so.4"];
+
+/// Where a companion is, if it is installed.
+fn companion(name: &str) -> Option<PathBuf> {
+    let directories = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
+    let found = directories.map(|own| Path::new(own).join(name)).into_iter().find(|it| it.exists());
+    if found.is_none() {
+        tools::skip(&format!("{name} is not installed"));
+    }
+    found
+}
+
+/// The program writes the same with other libraries before Freehold and behind it as with none.
+fn same_with_companions(make: impl Fn() -> Child) {
+    let alone = make().run().succeeded();
+    let same = |companion: &Path, ended: Ended| {
+        let wanted = format!("with {} it was to be the same", companion.display());
+        ended.check(ended.status.success() && ended.stdout == alone.stdout, &wanted);
+    };
+    for companion in COMPANIONS.into_iter().filter_map(companion) {
+        same(&companion, make().preload(&companion).freehold().run());
+        same(&companion, make().freehold().preload(&companion).run());
+    }
+    for allocator in ALLOCATORS.into_iter().filter_map(companion) {
+        same(&allocator, make().freehold().preload(&allocator).run());
+    }
+}
+
+#[test]
+fn other_preloaded_libraries_may_come_before_or_after() {
+    let Some(bash) = tools::find("bash") else { return };
+    let script = "for i in 1 2 3; do echo $i | sort; x=$(seq 1000 | wc -l); echo $x; done";
+    same_with_companions(|| Child::new(&bash).args(["-c", script]));
+}
+
+#[test]
+fn other_preloaded_libraries_may_come_before_or_after_in_programs_with_threads() {
+    let Some(python) = tools::find("python3") else { return };
+    let script = "import threading, json\n\
+                  def work(): json.loads(json.dumps(list(range(20000))))\n\
+                  all = [threading.Thread(target=work) for _ in range(4)]\n\
+                  [it.start() for it in all]; [it.join() for it in all]; print('done')";
+    same_with_companions(|| Child::new(&python).args(["-c", script]));
+}

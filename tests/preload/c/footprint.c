@@ -1,0 +1,136 @@
+/* H15, H16, H17, H33: what the kernel sees of a process: its maps, its share of a control group, its
+ * huge pages, its core dump.
+ *
+ * Usage: footprint CASE. */
+#include "check.h"
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+enum { THREADS = 64 };
+
+static size_t lines_of(const char *path)
+{
+	char part[4096];
+	size_t lines = 0, bytes;
+	FILE *file = fopen(path, "re");
+	CHECK(file);
+	while ((bytes = fread(part, 1, sizeof part, file)) > 0)
+		for (size_t i = 0; i < bytes; i++)
+			lines += part[i] == '\n';
+	fclose(file);
+	return lines;
+}
+
+static void *_Atomic shelf[4096];
+static pthread_barrier_t worked, counted;
+
+static void *work(void *number)
+{
+	uint64_t random = 1 + (uintptr_t)number;
+	for (int i = 0; i < 3000; i++) {
+		size_t size = random_size(&random, i % 20 ? 14 : 20);
+		char *block = malloc(size + 1);
+		CHECK(block);
+		block[0] = block[size] = 1;
+		free(__atomic_exchange_n(&shelf[next_random(&random) % 4096], block,
+			__ATOMIC_ACQ_REL));
+	}
+	pthread_barrier_wait(&worked);
+	pthread_barrier_wait(&counted);
+	return NULL;
+}
+
+/* How many maps a process of 64 threads has that use every size: with all threads there, and when
+ * every other block has been freed. */
+static void maps(void)
+{
+	pthread_t threads[THREADS];
+	pthread_barrier_init(&worked, NULL, THREADS + 1);
+	pthread_barrier_init(&counted, NULL, THREADS + 1);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+	pthread_barrier_wait(&worked);
+	printf("with threads: %zu\n", lines_of("/proc/self/maps"));
+	for (int i = 0; i < 4096; i += 2)
+		free(shelf[i]);
+	printf("with holes: %zu\n", lines_of("/proc/self/maps"));
+	pthread_barrier_wait(&counted);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+/* Takes 64 MiB, says how much is resident, and aborts. */
+static void abort_with_64_mebibytes(void)
+{
+	for (int i = 0; i < 64 * 64; i++) {
+		char *block = malloc(16 << 10);
+		CHECK(block);
+		memset(block, 1, 16 << 10);
+	}
+	printf("resident: %zu\n", status_bytes("VmRSS:"));
+	fflush(stdout);
+	abort();
+}
+
+/* What is resident of blocks of a page each of which every sixteenth is left. */
+static void sparse(void)
+{
+	enum { BLOCKS = 32768, KEPT = 16 };
+	static char *blocks[BLOCKS];
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(4096);
+		CHECK(blocks[i]);
+		memset(blocks[i], 1, 4096);
+	}
+	printf("full: %zu\n", status_bytes("VmRSS:"));
+	for (int i = 0; i < BLOCKS; i++)
+		if (i % KEPT != 0)
+			free(blocks[i]);
+	malloc_trim(0);
+	printf("trimmed: %zu\n", status_bytes("VmRSS:"));
+}
+
+static void take_and_free(size_t bytes)
+{
+	size_t count = bytes >> 12;
+	void **blocks = malloc(count * sizeof *blocks);
+	CHECK(blocks);
+	for (size_t i = 0; i < count; i++) {
+		blocks[i] = malloc(4000);
+		CHECK(blocks[i]);
+		memset(blocks[i], 1, 4000);
+	}
+	for (size_t i = 0; i < count; i++)
+		free(blocks[i]);
+	free(blocks);
+}
+
+/* Under a limit of 256 MiB: what was freed must be back before another process needs it. */
+static void take_turns_with_a_child(void)
+{
+	for (int round = 0; round < 3; round++) {
+		take_and_free((size_t)180 << 20);
+		pid_t child = fork();
+		if (child == 0) {
+			take_and_free((size_t)180 << 20);
+			_exit(0);
+		}
+		int status;
+		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	}
+	puts("done");
+}
+
+static const struct test_case CASES[] = {
+	{"maps", maps},
+	{"abort_with_64_mebibytes", abort_with_64_mebibytes},
+	{"sparse", sparse},
+	{"take_turns_with_a_child", take_turns_with_a_child},
+};
+
+int main(int argc, char **argv)
+{
+	require_freehold();
+	return RUN_CASE(CASES, argc, argv);
+}

@@ -1,0 +1,26 @@
+/* Starts a program for which the kernel refuses system calls, as an older kernel, a sandbox or an
+ * emulator does.
+ *
+ * Usage: refuse ERROR CALL PROGRAM [ARGUMENT]...: the numbers of an error and of a system call. */
+#include "check.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+
+int main(int argc, char **argv)
+{
+	CHECK(argc > 3);
+	unsigned error = strtoul(argv[1], NULL, 10), call = strtoul(argv[2], NULL, 10);
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	execv(argv[3], argv + 3);
+	CHECK(!"the program was to start");
+}
