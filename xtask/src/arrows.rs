@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-model-private", &["freehold-classic"]),
     ("freehold-model-ownership", &["freehold-classic"]),
     ("freehold-model", &[]),
-    ("freehold-workloads", &[]),
+    ("freehold-workloads", &["freehold-trace"]),
     ("freehold-embed", &[]),
     ("freehold-lab", &["freehold-model", "freehold-trace"]),
     ("freehold-observe", &["freehold-model"]),

@@ -1,14 +1,16 @@
-//! The developers' chores: `cargo xtask tidy`, `cargo xtask licences` and `cargo xtask peers`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts` and `comparisons`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod comparisons;
 mod licences;
 mod metadata;
 mod peers;
 mod sources;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -21,7 +23,13 @@ Commands:
   licences  checks that every dependency's licence is one of those we accept
   peers [jemalloc|mimalloc2|mimalloc3|snmalloc|rpmalloc]...
             builds these allocators, or all of them, into target/peers, where
-            `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake";
+            `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
+  verdicts [REPEATS]
+            diagnoses the programs of tests/known so often, and prints how often each verdict was
+            given to whom; needs a C and a C++ compiler, and a minute for each repeat
+  comparisons [same|delay|repeats [N]]
+            tries on real processes whether `freehold compare` claims what is not there, finds a
+            slowdown of 5 %, and gives the same answer again; takes half an hour";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +37,11 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["licences"] => licences::check(&metadata::read(true)),
         ["peers", ref wanted @ ..] => peers::build(wanted),
+        ["verdicts"] => verdicts::check(&metadata::read(false), 1),
+        ["verdicts", repeats] if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) => {
+            verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
+        }
+        ["comparisons", ref words @ ..] => comparisons::run(words),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

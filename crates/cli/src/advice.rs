@@ -10,6 +10,8 @@ use freehold_lab::{Concern, KNOWN, Surroundings, compare};
 use freehold_model::{Allocator, ComparePlan, GridDocument, GridPlan, Measure, PairsParams, Plan};
 use freehold_report::in_unit;
 
+use crate::exit::Failure;
+
 /// How to get a known allocator that is not installed.
 pub(crate) fn install(name: &str) -> &'static str {
     match name {
@@ -82,6 +84,32 @@ pub(crate) fn not_sealed() -> &'static str {
     "recording has not ended, or not properly: what was written until now is read"
 }
 
+/// What a replay says of a trace that is exact in part.
+pub(crate) fn exact_part(seconds: f64) -> String {
+    format!(
+        "every call was recorded until {seconds:.2} s only, as the trace filled: that part is made \
+         again; record with a larger --limit"
+    )
+}
+
+/// What a replay says of objects that it does not know.
+pub(crate) fn unknown_objects(calls: u64) -> String {
+    format!(
+        "{calls} calls are left out: they free objects that were not seen being given out, as \
+         those of a forked process's parent are"
+    )
+}
+
+/// Why it is not said what recording has cost.
+pub(crate) fn too_few_calls() -> &'static str {
+    "there were too few calls to measure what recording costs"
+}
+
+/// Why it cannot be said what recording has cost.
+pub(crate) fn no_cost(failure: &Failure) -> String {
+    format!("what recording has cost could not be measured: {}", failure.message)
+}
+
 /// Where traces come from.
 pub(crate) fn make_a_trace() -> &'static str {
     "freehold record -- COMMAND writes one"
@@ -90,7 +118,8 @@ pub(crate) fn make_a_trace() -> &'static str {
 /// Why a trace may be empty.
 pub(crate) fn nothing_recorded() -> &'static str {
     "a program that is statically linked, brings its own malloc, or runs as another user cannot be \
-     recorded"
+     recorded; nor one that may not map the whole of the trace (ulimit -v): give it a smaller \
+     --limit"
 }
 
 /// What a trace says that had no room on the disk.

@@ -3,8 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    allocators, bench, compare, completions, diagnose, diff, explain, lib, locks, record, report,
-    reproduce, run, sizes, syscalls, timeline, top, which, workload,
+    allocators, bench, compare, completions, diagnose, diff, explain, lib, locks, record, replay,
+    report, reproduce, run, sizes, syscalls, timeline, top, which, workload,
 };
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
@@ -20,6 +20,7 @@ Examples:
   freehold bench                        measure them against each other
   freehold diagnose -- ./server         is the allocator the problem?
   freehold record -- ./server           record its allocation calls
+  freehold replay freehold.trace        make them again under other allocators
   freehold sizes freehold.trace         which sizes, how long they live, who frees them
   freehold top -p $(pgrep -n server)    where does the time of each thread go?
   freehold locks -- ./server            which locks does it wait for, and who waits?
@@ -93,6 +94,7 @@ pub(crate) enum Command {
     Diagnose(diagnose::Diagnose),
     Explain(explain::Explain),
     Record(record::Record),
+    Replay(replay::Replay),
     Sizes(sizes::Sizes),
     Top(top::Top),
     Locks(locks::Locks),
@@ -117,6 +119,7 @@ impl Command {
             Self::Diagnose(diagnose) => diagnose.execute(ui),
             Self::Explain(explain) => explain.execute(ui),
             Self::Record(record) => record.execute(ui),
+            Self::Replay(replay) => replay.execute(ui),
             Self::Sizes(sizes) => sizes.execute(ui),
             Self::Top(top) => top.execute(ui),
             Self::Locks(locks) => locks.execute(ui),

@@ -1,8 +1,9 @@
 //! From what a user calls an allocator to the allocator: by name, by alias, or by path.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM, distinct_name, is_asked_for};
+use freehold_lab::{FREEHOLD, Finder, KNOWN, Known, SYSTEM, distinct_name, is_asked_for, launch};
 use freehold_model::{Allocator, AllocatorList, Missing, Origin};
 
 use crate::advice;
@@ -84,6 +85,18 @@ impl Catalogue {
         Ok(with_distinct_names(all?))
     }
 
+    /// The allocators that a user means, or without any the representative ones: each can be
+    /// preloaded.
+    pub(crate) fn to_preload(&self, wanted: &[String]) -> Result<Vec<Allocator>, Failure> {
+        let all = if wanted.is_empty() { self.representative() } else { self.get_all(wanted) }?;
+        // The loader takes a preload path apart at certain characters: say so before the start.
+        for allocator in &all {
+            launch::preload_value(allocator)
+                .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
+        }
+        Ok(all)
+    }
+
     /// Freehold, the C library's, and of every other allocator that is installed the newest of
     /// each major version.
     pub(crate) fn representative(&self) -> Result<Vec<Allocator>, Failure> {
@@ -119,6 +132,13 @@ impl Catalogue {
     fn model(&self, name: &str) -> Result<Vec<Allocator>, Failure> {
         let models = freehold_embed::MODELS.iter().filter(|(own, _)| *own == name);
         models.map(|(_, library)| self.carried(library)).collect()
+    }
+
+    /// The allocator in the file that served a process.
+    pub(crate) fn serving(&self, file: &str) -> Result<Allocator, Failure> {
+        let system = self.system()?;
+        let real = fs::canonicalize(file).unwrap_or_else(|_| PathBuf::from(file));
+        if real == Path::new(&system.library.path) { Ok(system) } else { self.given(file) }
     }
 
     /// What records the calls to the allocator behind it.

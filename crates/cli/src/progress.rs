@@ -106,6 +106,30 @@ impl Observer for Progress<'_> {
     }
 }
 
+/// Progress of runs that differ in nothing but their allocators.
+pub(crate) struct Rounds(Board);
+
+impl Rounds {
+    pub(crate) fn new(ui: Ui, total: usize) -> Self {
+        Self(Board::new(ui, total, WITH_TIME))
+    }
+
+    /// The bar itself, so that an interrupt can be noted without tearing it.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        self.0.bar.clone()
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.0.bar.finish_and_clear();
+    }
+
+    /// Takes note of a run that has ended, with what came of it.
+    pub(crate) fn ended(&mut self, title: &str, result: &Result<String, &Failure>) {
+        self.0.ended(title, result);
+    }
+}
+
 /// Progress of a grid.
 pub(crate) struct GridProgress<'a> {
     board: Board,

@@ -5,11 +5,14 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use clap::Args;
-use freehold_lab::launch;
+use freehold_lab::child::Runner;
+use freehold_lab::replay::{self, Job, Pair};
 use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording, seal};
-use freehold_model::{Allocator, ProcessRecording};
+use freehold_lab::{launch, machine};
+use freehold_model::{Allocator, ProcessRecording, RecordingCost, Touch};
 
 use crate::args::parse_bytes;
 use crate::attend::Attendant;
@@ -42,6 +45,8 @@ fn parse_limit(text: &str) -> Result<u64, String> {
 pub(crate) struct Recorded {
     /// How it ended.
     pub(crate) status: ExitStatus,
+    /// Processor time that it and what it started have used.
+    pub(crate) processor_seconds: f64,
 }
 
 impl RecorderArgs {
@@ -73,13 +78,56 @@ impl RecorderArgs {
             .env(launch::PRELOAD, preload(&recorder, behind.as_ref())?)
             .env(VARIABLE, &draft.path);
         adjust(&mut prepared);
+        let before = machine::children_seconds();
         // Before the start, so that no signal falls between.
         let attendant = Attendant::begin()?;
         let mut child = prepared.spawn().map_err(|error| start::not_started(name, &error))?;
         let status = attendant.wait(&mut child)?;
+        let processor_seconds = machine::children_seconds() - before;
         seal(&draft.path).map_err(|error| unreadable(path, &error))?;
-        Ok(Recorded { status })
+        Ok(Recorded { status, processor_seconds })
     }
+}
+
+impl RecorderArgs {
+    /// Measures what recording adds to the calls of a process, by making some of them again.
+    pub(crate) fn cost(
+        &self,
+        trace: &Trace,
+        process: &ProcessRecording,
+    ) -> Result<RecordingCost, Failure> {
+        let catalogue = Catalogue::new(&[])?;
+        let behind = match &self.allocator {
+            Some(name) => catalogue.get(name)?,
+            None => catalogue.serving(&process.allocator)?,
+        };
+        let (directory, scratch) = scratch()?;
+        let script = directory.path().join("script");
+        let written = replay::write(trace, process, Some(CALLS_AGAIN), &script);
+        written.map_err(|error| Failure::error("cannot plan calls", &error))?;
+        let job = Job { script, touch: Touch::First, settle_seconds: 0.0 };
+        let pair = Pair {
+            recorder: &catalogue.recorder()?,
+            behind: &behind,
+            scratch: &scratch,
+            limit: self.limit,
+        };
+        replay::cost(&job, &pair, &runner(LONGEST_COST)?)
+            .map_err(|failure| Failure::new(Exit::Error, failure.detail))
+    }
+}
+
+/// How many calls are made again to know what recording costs: a second or two in all.
+const CALLS_AGAIN: u64 = 2_000_000;
+
+/// How long one run of that may take.
+const LONGEST_COST: Duration = Duration::from_secs(60);
+
+/// How children of this very program are run.
+pub(crate) fn runner(timeout: Duration) -> Result<Runner, Failure> {
+    let program = env::current_exe()
+        .map_err(|error| Failure::error("cannot find this executable", &error))?;
+    Ok(Runner { program, timeout })
 }
 
 /// The recorder, then the allocator behind it, then whatever is preloaded already.

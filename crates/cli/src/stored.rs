@@ -26,7 +26,7 @@ pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Stored>, Failure> {
                 }
                 grids.push(*grid);
             }
-            other @ (Stored::Bench(_) | Stored::Compare(_)) => documents.push(other),
+            other => documents.push(other),
         }
     }
     if !grids.is_empty() {
@@ -60,7 +60,7 @@ fn document(file: &Path) -> Result<Stored, Failure> {
         let failure = Failure::error(name.to_string(), &error);
         match error {
             SchemaError::WrongKind { .. } => {
-                failure.hint("report shows what bench --json and compare --json have written")
+                failure.hint("report shows what bench, compare and replay have written with --json")
             }
             _ => failure,
         }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +14,12 @@ use std::time::Duration;
 
 use clap::Args;
 use freehold_lab::launch;
+use freehold_model::Allocator;
 use freehold_observe::TargetError;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::catalogue::Catalogue;
 use crate::exit::{Exit, Failure};
 use crate::ui::Ui;
 use crate::{advice, start};
@@ -27,6 +30,9 @@ pub(crate) struct SubjectArgs {
     /// Observe this process, and those that descend from it
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Start the command under this allocator: a name, or the path of a library
+    #[arg(short, long, value_name = "ALLOCATOR", conflicts_with = "pid")]
+    allocator: Option<String>,
     /// Where the standard output of the command goes: null, inherit, or a file
     #[arg(long, value_name = "WHERE", default_value = "null", conflicts_with = "pid")]
     output: String,
@@ -44,9 +50,12 @@ impl SubjectArgs {
     /// The command, made ready to be started; `None` when a process is to be observed.
     fn prepare(&self) -> Result<Option<Command>, Failure> {
         let Some((name, arguments)) = self.command.split_first() else { return Ok(None) };
-        launch::resolve(name).ok_or_else(|| start::not_found(name))?;
+        let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
         let mut command = Command::new(name);
         command.args(arguments).stdin(Stdio::null()).stdout(start::standard_output(&self.output)?);
+        if let Some(allocator) = &self.allocator {
+            put_under(&mut command, &program, &Catalogue::new(&[])?.get(allocator)?)?;
+        }
         Ok(Some(command))
     }
 
@@ -85,6 +94,19 @@ impl SubjectArgs {
         let words = self.command.iter().map(|word| word.to_string_lossy().into()).collect();
         Ok(Subject { child, words, interrupt })
     }
+}
+
+/// Makes a command use this allocator.
+fn put_under(command: &mut Command, program: &Path, allocator: &Allocator) -> Result<(), Failure> {
+    if let Some(reason) = launch::obstacle(program, allocator) {
+        return Err(Failure::new(Exit::NotLive, reason));
+    }
+    let preload = launch::preload_value(allocator)
+        .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
+    if let Some(preload) = preload {
+        command.env(launch::PRELOAD, preload);
+    }
+    Ok(())
 }
 
 /// What is to be traced.

@@ -77,16 +77,17 @@ pub fn case_arguments(case: &GridCase) -> Vec<String> {
 pub struct Task<'a> {
     /// Its arguments. [`FOLLOW_PARENT`] is added to them.
     pub arguments: Vec<String>,
-    /// Variables that are set for it, besides those of this process.
-    pub environment: &'a [(String, String)],
+    /// Variables that are set for it, besides those of this process. They come before those that
+    /// the allocator needs.
+    pub environment: Vec<(String, OsString)>,
     /// Told the number of the process as soon as it has been started.
     pub started: &'a dyn Fn(u32),
 }
 
 impl Task<'_> {
     /// A task with these arguments and nothing besides.
-    fn of(arguments: Vec<String>) -> Self {
-        Self { arguments, environment: &[], started: &|_| () }
+    pub fn of(arguments: Vec<String>) -> Self {
+        Self { arguments, environment: Vec::new(), started: &|_| () }
     }
 }
 
@@ -179,8 +180,11 @@ impl Runner {
 
     fn start(&self, task: &Task<'_>, allocator: &Allocator) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
-        command.args(&task.arguments).envs(task.environment.iter().map(|(name, it)| (name, it)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&task.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // A group of its own: an interrupt from the terminal is for us, who let the run finish.
         command.process_group(0);
         if allocator.needs_preload() {
@@ -188,6 +192,7 @@ impl Runner {
         } else {
             command.env_remove(PRELOAD);
         }
+        command.envs(task.environment.iter().map(|(name, it)| (name, it)));
         command.spawn()
     }
 }

@@ -12,6 +12,8 @@ mod concerns;
 pub mod diff;
 mod elf;
 mod find;
+#[cfg(test)]
+mod fixtures;
 pub mod grid;
 mod hash;
 mod inspect;
@@ -26,6 +28,7 @@ pub mod plan;
 pub mod process;
 mod random;
 mod redact;
+pub mod replay;
 pub mod reproduce;
 pub mod statistics;
 mod summary;

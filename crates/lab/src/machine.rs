@@ -70,6 +70,20 @@ pub fn load_average() -> Option<f64> {
     read_word("/proc/loadavg")?.parse().ok()
 }
 
+/// Processor time of all children that have ended, and of theirs, in seconds; in steps of the
+/// kernel's clock tick.
+pub fn children_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    children_ticks(&stat) as f64 / param::clock_ticks_per_second() as f64
+}
+
+/// The two fields of a `stat` file that count children's time.
+fn children_ticks(stat: &str) -> u64 {
+    // The name of the program, in parentheses, may hold anything.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
 /// The variables of the environment that tune an allocator, the loader or the C library.
 pub fn tuning_environment() -> BTreeMap<String, String> {
     let own = env::vars_os().filter_map(|(name, value)| {
@@ -148,6 +162,13 @@ fn count_cpus(list: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn childrens_time_is_found_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 70 8 20 0 1 0 99 1 2";
+        assert_eq!(children_ticks(stat), 78);
+        assert_eq!(children_ticks(""), 0);
+    }
 
     #[test]
     fn dates_follow_the_calendar() {

@@ -184,6 +184,8 @@ pub struct Diagnosis {
     pub findings: Findings,
     /// The locks that were waited for most.
     pub locks: Vec<WaitRow>,
+    /// The words that were spun for, or written all together, most.
+    pub spins: Vec<WaitRow>,
     /// Where the numbers come from.
     pub sources: Vec<Source>,
     /// What could not be had.

@@ -19,6 +19,7 @@ mod measure;
 mod pairs;
 mod process;
 mod provenance;
+mod replay;
 mod reproduce;
 mod row;
 mod schema;
@@ -56,6 +57,9 @@ pub use pairs::{
 };
 pub use process::{Linkage, ProcessReport, Provider, RunReport, Verdict};
 pub use provenance::{HugePages, Machine, Provenance};
+pub use replay::{
+    ReplayCalls, ReplayDocument, ReplayOutcome, ReplayRound, ReplayRun, ReplaySummary, Touch,
+};
 pub use reproduce::{
     Chart, Claim, ClaimVerdict, Numbers, Panel, PanelColumn, ReproducedCase, ReproducedOutcome,
     ReproducedRun, Reproduction, Whose,
@@ -70,6 +74,6 @@ pub use syscalls::{CallRow, SyscallsReport, ThreadCalls};
 pub use timeline::{ThreadBar, TimeColumn, Timeline};
 pub use top::{Shares, TopReport, TopRow};
 pub use trace::{
-    Amount, Bin, Fates, LinearHistogram, Peak, ProcessRecording, RecordDocument, Share, SizeCount,
-    SizesDocument, TraceCalls,
+    Amount, Bin, Fates, LinearHistogram, Peak, ProcessRecording, RecordDocument, RecordingCost,
+    Share, SizeCount, SizesDocument, TraceCalls,
 };

@@ -66,6 +66,10 @@ pub struct WaitRow {
     pub kind: WaitKind,
     /// Its name: a symbol, an arena, or an address.
     pub name: String,
+    /// The source file that declares it, where debug information tells.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
     /// How often it was waited for: an estimate.
     pub waits: f64,
     /// Time waited, in seconds, of all threads.
@@ -105,6 +109,11 @@ pub struct LocksReport {
     pub lck_seconds: f64,
     /// Everything that was waited for, most time first.
     pub waits: Vec<WaitRow>,
+    /// Words that threads spun for, or wrote all together, most time first. This is time on a
+    /// processor, none of which is in `waits`.
+    pub spins: Vec<WaitRow>,
+    /// Samples of running threads that tell of spinning; `None` where they may not be taken.
+    pub samples: Option<u64>,
     /// System calls that threads slept in, most time first.
     pub sleeps: Vec<SleepRow>,
     /// Time blocked in page faults, in seconds.

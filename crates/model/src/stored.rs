@@ -5,6 +5,7 @@ use crate::compare::CompareDocument;
 use crate::grid::GridDocument;
 use crate::measure::{Measured, Series};
 use crate::provenance::Provenance;
+use crate::replay::ReplayDocument;
 use crate::schema::{Document, SchemaError, from_json, kind_of};
 
 /// A document that holds measurements.
@@ -16,6 +17,8 @@ pub enum Stored {
     Bench(Box<BenchDocument>),
     /// What `bench` wrote about other harnesses.
     Grid(Box<GridDocument>),
+    /// What `replay` wrote.
+    Replay(Box<ReplayDocument>),
 }
 
 impl Stored {
@@ -26,7 +29,11 @@ impl Stored {
             CompareDocument::KIND => from_json(text).map(|own| Self::Compare(Box::new(own))),
             BenchDocument::KIND => from_json(text).map(|own| Self::Bench(Box::new(own))),
             GridDocument::KIND => from_json(text).map(|own| Self::Grid(Box::new(own))),
-            _ => Err(SchemaError::WrongKind { wanted: "compare, bench or grid", found: kind }),
+            ReplayDocument::KIND => from_json(text).map(|own| Self::Replay(Box::new(own))),
+            _ => Err(SchemaError::WrongKind {
+                wanted: "compare, bench, grid or replay",
+                found: kind,
+            }),
         }
     }
 
@@ -36,6 +43,7 @@ impl Stored {
         match self {
             Self::Compare(document) => Some(&document.provenance),
             Self::Bench(document) => Some(&document.provenance),
+            Self::Replay(document) => Some(&document.provenance),
             Self::Grid(document) => document.parts.first().map(|part| &part.provenance),
         }
     }
@@ -46,6 +54,7 @@ impl Stored {
             Self::Compare(document) => document.complete,
             Self::Bench(document) => document.complete,
             Self::Grid(document) => document.complete,
+            Self::Replay(document) => document.complete,
         }
     }
 }
@@ -56,6 +65,7 @@ impl Measured for Stored {
             Self::Compare(document) => document.series(),
             Self::Bench(document) => document.series(),
             Self::Grid(document) => document.series(),
+            Self::Replay(document) => document.series(),
         }
     }
 }

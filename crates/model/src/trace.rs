@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::Document;
+use crate::summary::Interval;
 
 /// Calls by function. Where a share of the objects was recorded, an estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +109,21 @@ pub struct ProcessRecording {
     pub exact_seconds: Option<f64>,
 }
 
+/// What recording cost, measured by making the recorded calls again with and without it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordingCost {
+    /// How many calls were made again.
+    pub calls: u64,
+    /// Processor time a call, without.
+    pub plain_ns: f64,
+    /// Processor time a call, with.
+    pub recorded_ns: f64,
+    /// How many times as long the calls took.
+    pub ratio: Interval,
+    /// The share of the command's processor time that recording was, for all its calls.
+    pub share: Option<f64>,
+}
+
 /// What `freehold record --json` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordDocument {
@@ -125,6 +141,9 @@ pub struct RecordDocument {
     pub limit_bytes: u64,
     /// What was recorded.
     pub processes: Vec<ProcessRecording>,
+    /// What that cost, if it was measured.
+    #[serde(default)]
+    pub cost: Option<RecordingCost>,
 }
 
 impl Document for RecordDocument {

@@ -4,6 +4,9 @@ use std::fs;
 
 use freehold_model::{Gap, Source};
 
+/// What would allow samples of running code.
+pub(crate) const SAMPLES: &str = "sysctl kernel.perf_event_paranoid=2, or be root";
+
 /// What stands in the way, or does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Access {
@@ -70,11 +73,19 @@ impl Access {
     }
 
     /// Where the numbers of `locks` come from.
-    pub(crate) fn sources_of_waits(self) -> Vec<Source> {
+    pub(crate) fn sources_of_waits(self, has_samples: bool) -> Vec<Source> {
+        let spinning = has_samples.then(|| {
+            Source::new(
+                "spinning",
+                "samples of running code (perf events of user mode): the words that several \
+                 threads exchange",
+                "1/sqrt(samples)",
+            )
+        });
         if !self.calls {
-            return Vec::new();
+            return spinning.into_iter().collect();
         }
-        vec![
+        let mut sources = vec![
             Source::new(
                 "time waited",
                 "schedstat and the clock, divided by looks at syscall",
@@ -87,15 +98,19 @@ impl Access {
             ),
             Source::new("the longest", "looks at the same wait", "it may have been longer"),
             Source::new("stacks", "copies of sleeping threads' stacks", "exact, a look"),
-        ]
+        ];
+        sources.extend(spinning);
+        sources
     }
 
-    /// What `locks` cannot tell.
-    pub(crate) fn missing_waits(self) -> Vec<Gap> {
-        let mut missing = vec![
-            Gap::nowhere("calls of futex that are refused at once: nobody sleeps in them"),
-            Gap::nowhere("spinning, which is time in USR"),
-        ];
+    /// What `locks` cannot tell; samples were refused for this reason, if they were.
+    pub(crate) fn missing_waits(self, refused: Option<&str>) -> Vec<Gap> {
+        let mut missing =
+            vec![Gap::nowhere("calls of futex that are refused at once: nobody sleeps in them")];
+        if let Some(reason) = refused {
+            let what = format!("spinning, which is time in USR ({reason})");
+            missing.push(Gap::allowed_by(&what, SAMPLES));
+        }
         if !self.calls {
             let what = "what threads wait for, and their stacks";
             missing.push(Gap::allowed_by(what, self.remedy()));

@@ -9,10 +9,11 @@ use freehold_model::{
     Diagnosis, Findings, Frame, Gap, HeapContents, LocksReport, Portion, Source, WaitKind,
 };
 
+use crate::access::SAMPLES;
 use crate::explain::heap_contents;
 use crate::locks::Locks;
 use crate::memory::resident_bytes;
-use crate::profile::{Profile, Profiled};
+use crate::profile::{Counting, Profile, Profiled};
 use crate::target::TargetError;
 use crate::words;
 use crate::{clock, verdict};
@@ -35,16 +36,13 @@ const LOCKS: usize = 5;
 /// Observes a process.
 pub struct Diagnose {
     locks: Locks,
-    /// Samples, or why there are none.
-    profile: Result<Profile, String>,
     memory: Memory,
 }
 
 impl Diagnose {
     /// Begins to observe a process.
     pub fn of(pid: u32) -> Result<Self, TargetError> {
-        let profile = Profile::of(pid).map_err(|error| error.to_string());
-        Ok(Self { locks: Locks::of(pid)?, profile, memory: Memory::default() })
+        Ok(Self { locks: Locks::counting(pid, Counting::Calls)?, memory: Memory::default() })
     }
 
     /// Observes for this long, or until nothing is left to observe, or `pause`, which waits for
@@ -54,39 +52,36 @@ impl Diagnose {
         duration: Option<Duration>,
         pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
     ) {
-        let Self { locks, profile, memory } = self;
+        let Self { locks, memory } = self;
         locks.watch(duration, &mut |processes, time| {
-            if let Ok(profile) = profile {
-                profile.take();
-            }
             memory.look(processes);
             pause(time)
         });
-        if let Ok(profile) = &mut self.profile {
-            profile.take();
-        }
     }
 
     /// What it comes to.
     pub fn diagnosis(&self) -> Diagnosis {
         let report = self.locks.report();
-        let profiled = self.profile.as_ref().ok().map(Profile::profiled);
+        let profiled = self.locks.profile().ok().map(Profile::profiled);
         let findings = self.findings(&report, profiled.as_ref());
         let (cause, confidence) = verdict::judge(&findings);
         let mut locks = report.waits;
         locks.retain(|row| row.kind.is_contention());
         locks.truncate(LOCKS);
+        let mut spins = report.spins;
+        spins.truncate(LOCKS);
         let mut diagnosis = Diagnosis {
             subject: Vec::new(),
             allocator: None,
             cause,
             confidence,
             summary: String::new(),
-            evidence: words::evidence(&findings, &locks),
+            evidence: words::evidence(&findings, &locks, &spins),
             switching: words::switching(cause).to_owned(),
             compare: None,
             findings,
             locks,
+            spins,
             sources: report.sources,
             missing: report.missing,
             cost: report.cost,
@@ -133,7 +128,7 @@ impl Diagnose {
     }
 
     fn tell_sources(&self, diagnosis: &mut Diagnosis) {
-        match &self.profile {
+        match self.locks.profile() {
             Ok(_) => diagnosis.sources.push(Source::new(
                 "shares of processor time and page faults, threads begun, mappings",
                 "perf events of user mode",
@@ -141,7 +136,7 @@ impl Diagnose {
             )),
             Err(reason) => diagnosis.missing.push(Gap::allowed_by(
                 &format!("shares of processor time and page faults ({reason})"),
-                "sysctl kernel.perf_event_paranoid=2, or be root",
+                SAMPLES,
             )),
         }
         diagnosis.sources.push(Source::new(

@@ -12,6 +12,7 @@ use freehold_model::{Cost, LocksReport, Shares, SleepRow};
 use crate::access::Access;
 use crate::clock::seconds;
 use crate::proc::syscall::Call;
+use crate::profile::{Counting, Profile};
 use crate::stack::image::{Files, Image, Place, Registers, Scratch};
 use crate::syscalls::{self, is_futex_wait};
 use crate::tally::Tally;
@@ -49,6 +50,8 @@ pub(crate) struct Total {
 /// Watches what the threads of a process, and of its descendants, wait for.
 pub struct Locks {
     watch: Watch,
+    /// Samples of running threads, or why there are none.
+    profile: Result<Profile, String>,
     taker: Taker,
     tallies: HashMap<ThreadKey, Tally<What>>,
     cells: Vec<Cell>,
@@ -63,8 +66,14 @@ pub struct Locks {
 impl Locks {
     /// Begins to watch a process.
     pub fn of(pid: u32) -> Result<Self, TargetError> {
+        Self::counting(pid, Counting::Nothing)
+    }
+
+    /// The same, with more to be found out by samples.
+    pub(crate) fn counting(pid: u32, counting: Counting) -> Result<Self, TargetError> {
         target::check(pid)?;
         Ok(Self {
+            profile: Profile::of(pid, counting).map_err(|error| error.to_string()),
             watch: Watch::new(pid, BUDGET),
             taker: Taker::default(),
             tallies: HashMap::new(),
@@ -94,6 +103,9 @@ impl Locks {
                 break;
             }
         }
+        if let Ok(profile) = &mut self.profile {
+            profile.take();
+        }
     }
 
     fn interval(
@@ -101,9 +113,14 @@ impl Locks {
         length: Duration,
         pause: &mut dyn FnMut(&[u32], Duration) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let Self { watch, taker, tallies, cells, .. } = self;
+        let Self { watch, profile, taker, tallies, cells, .. } = self;
         let processes = watch.processes();
-        let pause = &mut |time| pause(&processes, time);
+        let pause = &mut |time| {
+            if let Ok(profile) = profile {
+                profile.take();
+            }
+            pause(&processes, time)
+        };
         let flow = watch.look_for(length, pause, &mut |seen, waits_on| {
             let tally = tallies.entry(seen.thread).or_default();
             let same = tally.same_wait(seen.turns);
@@ -160,6 +177,11 @@ impl Locks {
         self.total
     }
 
+    /// The samples of running threads, or why there are none.
+    pub(crate) fn profile(&self) -> Result<&Profile, &str> {
+        self.profile.as_ref().map_err(String::as_str)
+    }
+
     /// What was seen so far.
     pub fn report(&self) -> LocksReport {
         let taker = &self.taker;
@@ -168,13 +190,17 @@ impl Locks {
         sleeps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let observed = seconds(self.observed_ns);
         let per_second = |value: f64| if observed > 0.0 { value / observed } else { 0.0 };
+        let spins = self.profile().map(|profile| profile.spins(self.total.shares.usr));
+        let refused = self.profile().err();
         LocksReport {
             seconds: observed,
             waits: waiting::rows(&taker.sites, &self.cells, &taker.files),
+            spins: spins.unwrap_or_default(),
+            samples: self.profile().ok().map(Profile::samples),
             sleeps,
             without_stack: taker.without_stack,
-            sources: access.sources_of_waits(),
-            missing: access.missing_waits(),
+            sources: access.sources_of_waits(refused.is_none()),
+            missing: access.missing_waits(refused),
             cost: Cost {
                 observer_cpus: per_second(seconds(self.observer_ns)),
                 looks_per_second: per_second(self.looks as f64),

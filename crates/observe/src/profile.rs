@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::rc::Rc;
 
-use freehold_model::Frame;
+use freehold_model::{Frame, WaitRow};
 
 use crate::clock;
 use crate::perf::record::{BP, Record, SP, Sample};
@@ -14,6 +15,7 @@ use crate::stack::image::{Files, Image, Place, Registers, Scratch};
 use crate::stack::symbol::Symbols;
 use crate::stack::touch::touches;
 use crate::stack::wait::Judged;
+use crate::waiting::{self, Cell, Lock, Site};
 
 /// Different stacks that are kept. Others count in the sums alone.
 const MOST_STACKS: usize = 20_000;
@@ -41,10 +43,23 @@ pub(crate) struct Profile {
     files: Files,
     images: HashMap<u32, Image>,
     scratch: Scratch,
-    stacks: HashMap<Vec<Place>, Weight>,
-    lines: Lines,
+    stacks: HashMap<Rc<[Place]>, Weight>,
+    /// The lines that the program touches.
+    lines: Lines<Rc<[Place]>>,
+    /// The lines that allocators touch, which are no business of the program's.
+    allocators_lines: Lines<Rc<[Place]>>,
     totals: Totals,
-    windows: Windows,
+    /// Counts of calls, if they are wanted.
+    windows: Option<Windows>,
+}
+
+/// What is to be found out besides samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Nothing, which costs nothing.
+    Nothing,
+    /// How often memory is asked for of the system.
+    Calls,
 }
 
 /// What needs no names.
@@ -83,7 +98,7 @@ pub(crate) struct Profiled {
 
 impl Profile {
     /// Begins to sample a process.
-    pub(crate) fn of(pid: u32) -> io::Result<Self> {
+    pub(crate) fn of(pid: u32, counting: Counting) -> io::Result<Self> {
         Ok(Self {
             busiest: pid,
             session: Session::of(pid)?,
@@ -92,14 +107,16 @@ impl Profile {
             scratch: Scratch::default(),
             stacks: HashMap::new(),
             lines: Lines::default(),
+            allocators_lines: Lines::default(),
             totals: Totals::default(),
-            windows: Windows::default(),
+            windows: (counting == Counting::Calls).then(Windows::default),
         })
     }
 
     /// Takes the samples that have come. To be called often.
     pub(crate) fn take(&mut self) {
-        let Self { session, files, images, scratch, stacks, lines, totals, busiest, .. } = self;
+        let Self { session, files, images, scratch, stacks, totals, busiest, .. } = self;
+        let (lines, allocators_lines) = (&mut self.lines, &mut self.allocators_lines);
         session.drain(&mut |kind, record| match (record, kind) {
             (Record::Sample(sample), Some(kind)) => {
                 let image =
@@ -109,6 +126,9 @@ impl Profile {
                 if kind == Kind::Clock {
                     totals.samples += 1;
                     *busiest = sample.pid;
+                    let is_allocators = |place: &Place| files.get(place.file).is_allocator;
+                    let is_within = stack.iter().any(is_allocators);
+                    let lines = if is_within { &mut *allocators_lines } else { &mut *lines };
                     touch(&sample, image, files, &stack, lines);
                 }
                 weigh(stacks, stack, kind, sample.period);
@@ -118,7 +138,36 @@ impl Profile {
             (Record::Lost(lost), _) => totals.lost += lost,
             _ => {}
         });
-        self.windows.step(self.busiest, &self.images, &self.files);
+        if let Some(windows) = &mut self.windows {
+            windows.step(self.busiest, &self.images, &self.files);
+        }
+    }
+
+    /// The words that threads spin for, or write all together, where `user_seconds` were spent on
+    /// a processor in the program.
+    pub(crate) fn spins(&self, user_seconds: f64) -> Vec<WaitRow> {
+        let sample_ns = part(user_seconds * 1e9, self.totals.samples as f64);
+        let words = self.lines.exchanged().into_iter().chain(self.allocators_lines.exchanged());
+        let (sites, cells): (Vec<_>, Vec<_>) = words
+            .flat_map(|word| {
+                let lock = self.lock(word.pid, word.address);
+                word.stacks.iter().map(move |(stack, samples)| {
+                    let site = Site { lock, stack: stack.to_vec() };
+                    (site, Cell::of(sample_ns, u64::from(*samples)))
+                })
+            })
+            .unzip();
+        waiting::rows(&sites, &cells, &self.files)
+    }
+
+    fn lock(&self, pid: u32, address: u64) -> Lock {
+        let place = self.images.get(&pid).and_then(|image| image.place(address));
+        place.map_or(Lock::Memory { pid, address }, Lock::Data)
+    }
+
+    /// Samples of time on a processor in user mode.
+    pub(crate) fn samples(&self) -> u64 {
+        self.totals.samples
     }
 
     /// What the samples come to.
@@ -138,7 +187,7 @@ impl Profile {
             faulting: most(sums.faulting, sums.all.faults),
             atomic_share: part(atomic),
             false_share: part(falsely),
-            calls: self.windows.rates(),
+            calls: self.windows.as_ref().map(Windows::rates).unwrap_or_default(),
         }
     }
 }
@@ -152,36 +201,39 @@ fn most(weights: HashMap<Frame, u64>, all: u64) -> Option<(Frame, f64)> {
     Some((frame, part(weight as f64, all as f64)))
 }
 
-fn stack(sample: &Sample<'_>, image: &Image, scratch: &mut Scratch) -> Vec<Place> {
+fn stack(sample: &Sample<'_>, image: &Image, scratch: &mut Scratch) -> Rc<[Place]> {
     let Some(registers) = &sample.registers else {
         return image.place(sample.pc).into_iter().collect();
     };
     let at = Registers { pc: sample.pc, sp: registers[SP], bp: registers[BP] };
     let mut stack = image.unwind_copy(at, sample.stack, scratch);
     stack.truncate(FRAMES);
-    stack
+    stack.into()
 }
 
 /// Takes account of the data that a sample touches.
-fn touch(sample: &Sample<'_>, image: &Image, files: &Files, stack: &[Place], lines: &mut Lines) {
+fn touch(
+    sample: &Sample<'_>,
+    image: &Image,
+    files: &Files,
+    stack: &Rc<[Place]>,
+    lines: &mut Lines<Rc<[Place]>>,
+) {
     let (Some(registers), Some(leaf)) = (&sample.registers, image.place(sample.pc)) else { return };
-    let file = files.get(leaf.file);
-    let is_other = |place: &Place| !files.get(place.file).is_allocator;
-    // What allocators share is no business of the program's.
-    if !cfg!(target_arch = "x86_64") || !stack.iter().all(is_other) {
+    if !cfg!(target_arch = "x86_64") {
         return;
     }
-    if let Some((code, begin)) = file.code() {
+    if let Some((code, begin)) = files.get(leaf.file).code() {
         // Code is decoded where it is in memory, so that addresses relative to it are right.
         let bias = sample.pc.wrapping_sub(leaf.address);
         let touched = touches(code, begin.wrapping_add(bias), sample.pc, registers);
-        lines.add(sample.tid, &touched);
+        lines.add((sample.pid, sample.tid), &touched, stack);
     }
 }
 
-fn weigh(stacks: &mut HashMap<Vec<Place>, Weight>, stack: Vec<Place>, kind: Kind, period: u64) {
+fn weigh(stacks: &mut HashMap<Rc<[Place]>, Weight>, stack: Rc<[Place]>, kind: Kind, period: u64) {
     let is_full = stacks.len() >= MOST_STACKS && !stacks.contains_key(&stack);
-    let weight = stacks.entry(if is_full { Vec::new() } else { stack }).or_default();
+    let weight = stacks.entry(if is_full { Rc::new([]) } else { stack }).or_default();
     match kind {
         // The clock's period is time, which samples are taken at: each is worth the same.
         Kind::Clock => weight.clock += 1,

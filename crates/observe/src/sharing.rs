@@ -4,12 +4,16 @@
 use std::collections::HashMap;
 
 use crate::stack::touch::Touch;
+use crate::watch::ThreadKey;
 
 /// Lines that are kept. Those that are touched when there are as many are left out.
 const MOST_LINES: usize = 65_536;
 
 /// Bytes of a line.
 const LINE: u64 = 64;
+
+/// Stacks that are kept for a line: of those that touch it much, most are seen early.
+const MOST_STACKS: usize = 16;
 
 /// What one thread did to a line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,12 +26,21 @@ struct Use {
     bytes: u64,
 }
 
-#[derive(Debug, Default)]
-struct Line {
+#[derive(Debug)]
+struct Line<Stack> {
     uses: Vec<Use>,
     last: u32,
     /// How often another thread than the one before touched it.
     turns: u32,
+    /// The bytes that were exchanged, a bit each.
+    exchanged: u64,
+    stacks: Vec<(Stack, u32)>,
+}
+
+impl<Stack> Default for Line<Stack> {
+    fn default() -> Self {
+        Self { uses: Vec::new(), last: 0, turns: 0, exchanged: 0, stacks: Vec::new() }
+    }
 }
 
 /// How a line is shared.
@@ -41,11 +54,29 @@ pub(crate) enum Sharing {
     False,
 }
 
-/// The lines that samples touched.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
-    lines: HashMap<u64, Line>,
+/// A word that threads exchange all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word<'a, Stack> {
+    /// The process.
+    pub(crate) pid: u32,
+    /// Where it is.
+    pub(crate) address: u64,
+    /// Who touches its line, and in how many samples.
+    pub(crate) stacks: &'a [(Stack, u32)],
+}
+
+/// The lines that samples touched, and the stacks that did.
+#[derive(Debug)]
+pub(crate) struct Lines<Stack> {
+    /// By process and line.
+    lines: HashMap<(u32, u64), Line<Stack>>,
     samples: u32,
+}
+
+impl<Stack> Default for Lines<Stack> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), samples: 0 }
+    }
 }
 
 /// How many samples touched lines that are shared in each way.
@@ -57,16 +88,35 @@ pub(crate) struct Shared {
     pub(crate) falsely: u32,
 }
 
-impl Lines {
+impl<Stack: Clone + Eq> Lines<Stack> {
     /// Takes account of what a sample of a thread touches.
-    pub(crate) fn add(&mut self, tid: u32, touches: &[Touch]) {
+    pub(crate) fn add(&mut self, (pid, tid): ThreadKey, touches: &[Touch], stack: &Stack) {
         self.samples += 1;
-        for touch in touches {
-            let at = touch.address / LINE;
+        for (n, touch) in touches.iter().enumerate() {
+            let line = touch.address / LINE;
+            let at = (pid, line);
             if self.lines.len() < MOST_LINES || self.lines.contains_key(&at) {
-                self.lines.entry(at).or_default().add(tid, touch);
+                let own = self.lines.entry(at).or_default();
+                own.add(tid, touch);
+                // A sample is of a line once, however often it touches it.
+                if touches[..n].iter().all(|other| other.address / LINE != line) {
+                    own.add_stack(stack);
+                }
             }
         }
+    }
+
+    /// The words that threads exchange, in a fixed order.
+    pub(crate) fn exchanged(&self) -> Vec<Word<'_, Stack>> {
+        let atomic = self.lines.iter().filter(|(_, line)| line.sharing() == Sharing::Atomic);
+        let word = |(&(pid, at), line): (&(u32, u64), _)| {
+            let line: &Line<Stack> = line;
+            let byte = u64::from(line.exchanged.trailing_zeros());
+            Word { pid, address: at * LINE + byte, stacks: &line.stacks }
+        };
+        let mut words: Vec<_> = atomic.map(word).collect();
+        words.sort_unstable_by_key(|word| (word.pid, word.address));
+        words
     }
 
     /// How many samples touched shared lines. A sample that touches several counts once at most,
@@ -85,7 +135,15 @@ impl Lines {
     }
 }
 
-impl Line {
+impl<Stack: Clone + Eq> Line<Stack> {
+    fn add_stack(&mut self, stack: &Stack) {
+        if let Some((_, samples)) = self.stacks.iter_mut().find(|(known, _)| known == stack) {
+            *samples += 1;
+        } else if self.stacks.len() < MOST_STACKS {
+            self.stacks.push((stack.clone(), 1));
+        }
+    }
+
     fn add(&mut self, tid: u32, touch: &Touch) {
         let at = self.uses.iter().position(|own| own.tid == tid).unwrap_or_else(|| {
             self.uses.push(Use { tid, ..Use::default() });
@@ -97,7 +155,9 @@ impl Line {
         own.samples += 1;
         own.writes += u32::from(touch.is_write);
         own.atomics += u32::from(touch.is_atomic);
-        own.bytes |= 1 << (touch.address % LINE);
+        let byte = 1 << (touch.address % LINE);
+        own.bytes |= byte;
+        self.exchanged |= if touch.is_atomic { byte } else { 0 };
     }
 
     fn samples(&self) -> u32 {
@@ -141,7 +201,7 @@ mod tests {
         let mut lines = Lines::default();
         for n in 0..40 {
             let tid = 1 + n % threads;
-            lines.add(tid, &[touches(tid)]);
+            lines.add((1, tid), &[touches(tid)], &());
         }
         lines.shared()
     }
@@ -161,6 +221,20 @@ mod tests {
     }
 
     #[test]
+    fn a_word_that_threads_exchange_is_known_with_those_who_do() {
+        let mut lines = Lines::default();
+        for n in 0..40 {
+            let exchanged = Touch { is_atomic: true, ..written(0x1008) };
+            // It is looked at before: the sample is of the line once all the same.
+            let read = Touch { is_write: false, ..written(0x1008) };
+            lines.add((7, 1 + n % 2), &[read, exchanged], &(n % 2));
+        }
+        let stacks = [(0, 20), (1, 20)];
+        assert_eq!(lines.exchanged(), [Word { pid: 7, address: 0x1008, stacks: &stacks }]);
+        assert_eq!(Lines::<()>::default().exchanged(), []);
+    }
+
+    #[test]
     fn reading_together_is_no_harm() {
         let read = Touch { is_write: false, ..written(0x1000) };
         assert_eq!(shared(|_| read, 3), Shared::default());
@@ -171,7 +245,7 @@ mod tests {
         let mut lines = Lines::default();
         for n in 0..40 {
             let tid = 1 + n / 20;
-            lines.add(tid, &[written(0x1000 + u64::from(tid) * 8)]);
+            lines.add((1, tid), &[written(0x1000 + u64::from(tid) * 8)], &());
         }
         assert_eq!(lines.shared(), Shared::default());
     }

@@ -9,6 +9,10 @@ const SHORTEST_SECONDS: f64 = 0.25;
 /// time, if it was little more of a processor.
 const IDLE: f64 = 0.05;
 
+/// From this part of the time of all threads, waiting for a processor is more than what it takes to
+/// wake up on a busy machine.
+const KEPT_WAITING: f64 = 0.5;
+
 /// From this part of the time that threads had something to do, locks matter most.
 const LOCKS: f64 = 0.2;
 
@@ -26,6 +30,10 @@ const CALLS: f64 = 2000.0;
 
 /// From so many page faults a second of processor time, they matter.
 const FAULTS: f64 = 10_000.0;
+
+/// So many times what resident memory grew has to be touched first, for faults to be more than the
+/// price of growing.
+const TOUCHED_AGAIN: f64 = 2.0;
 
 /// So many page faults cost about as much as mapping once and unmapping.
 const FAULTS_A_MAPPING: f64 = 24.0;
@@ -91,10 +99,7 @@ fn decide(findings: &Findings) -> (Cause, f64) {
     if findings.seconds < SHORTEST_SECONDS {
         return (Cause::TooShort, 1.0);
     }
-    let busy = part(findings.busy_seconds(), findings.seconds);
-    let of_threads = part(findings.busy_seconds(), findings.thread_seconds);
-    if busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE) {
-        let idle = (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9));
+    if let Some(idle) = idle(findings) {
         return held(findings).unwrap_or(idle);
     }
     locks(findings)
@@ -106,6 +111,18 @@ fn decide(findings: &Findings) -> (Cause, f64) {
         .or_else(|| starved(findings))
         .or_else(|| held(findings))
         .unwrap_or_else(|| remainder(findings))
+}
+
+/// Threads had nothing to do. Where they hardly run, it is other programs that are in their way
+/// when they wait for a processor, as each does that wakes up on a busy machine.
+fn idle(findings: &Findings) -> Option<(Cause, f64)> {
+    let starved = findings.starved_seconds;
+    let is_kept_waiting = part(starved, findings.thread_seconds) >= KEPT_WAITING;
+    let active = findings.busy_seconds() - if is_kept_waiting { 0.0 } else { starved };
+    let busy = part(active, findings.seconds);
+    let of_threads = part(active, findings.thread_seconds);
+    let is_idle = busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE);
+    is_idle.then(|| (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9)))
 }
 
 /// Memory that is free and not given back: asked only where nothing is the matter with time.
@@ -164,12 +181,20 @@ fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
     let candidates = [
         (Cause::MappingStorm, mappings, CALLS, mappings * FAULTS_A_MAPPING >= faults),
         (Cause::AdviceStorm, advice, CALLS, advice * FAULTS_A_MAPPING >= faults),
-        (Cause::PageFaults, faults, FAULTS, true),
+        (Cause::PageFaults, faults, FAULTS, are_memory_anew(findings)),
     ];
     let rated =
         candidates.into_iter().filter(|&(_, rate, least, is_most)| is_most && rate >= least * cpu);
     let best = rated.max_by(|a, b| weight(a.0, a.1).total_cmp(&weight(b.0, b.1)));
     best.map(|(cause, ..)| (cause, (system / SYSTEM).max(blocked / LOCKS)))
+}
+
+/// Whether more memory was touched first than there ever was of it: the same anew, that is.
+fn are_memory_anew(findings: &Findings) -> bool {
+    let first = findings.resident_bytes.first().copied().unwrap_or(0);
+    let most = findings.resident_bytes.iter().copied().max().unwrap_or(0);
+    let touched = findings.faults_per_second * findings.seconds * PAGE;
+    touched >= TOUCHED_AGAIN * (most - first) as f64
 }
 
 /// What calls at this rate cost, in page faults.
@@ -317,6 +342,33 @@ mod tests {
             ..computing()
         };
         assert_eq!(cause(&grows), Cause::MemoryGrows);
+    }
+
+    #[test]
+    fn faults_of_a_program_that_took_its_memory_once_are_no_storm() {
+        const MIB: u64 = 1 << 20;
+        let taken = (0..=20).map(|n| (1 + n.min(4) * 20) * MIB).collect();
+        let system = Findings { user_seconds: 0.5, system_seconds: 1.5, ..computing() };
+        let filling =
+            Findings { seconds: 2.0, faults_per_second: 11_000.0, resident_bytes: taken, ..system };
+        assert_ne!(cause(&filling), Cause::PageFaults);
+        let again = Findings { faults_per_second: 110_000.0, ..filling };
+        assert_eq!(cause(&again), Cause::PageFaults);
+    }
+
+    #[test]
+    fn waking_up_late_on_a_busy_machine_is_not_being_busy() {
+        let sleepers = Findings {
+            seconds: 2.0,
+            thread_seconds: 18.0,
+            user_seconds: 0.01,
+            system_seconds: 0.0,
+            starved_seconds: 1.7,
+            ..computing()
+        };
+        assert_eq!(cause(&sleepers), Cause::Idle);
+        let kept_from_running = Findings { thread_seconds: 2.0, ..sleepers };
+        assert_ne!(cause(&kept_from_running), Cause::Idle);
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    /// So many looks, each of which stands for so much time.
+    pub(crate) fn of(look_ns: f64, looks: u64) -> Self {
+        Self { ns: look_ns * looks as f64, looks, ..Self::default() }
+    }
+
     pub(crate) fn add<What>(&mut self, waited: &Waited<What>) {
         self.ns += waited.ns;
         self.waits += waited.waits;
@@ -148,6 +153,8 @@ impl Described {
         WaitRow {
             kind: self.kind,
             name: String::new(),
+            file: None,
+            line: None,
             waits: 0.0,
             seconds: 0.0,
             longest_seconds: 0.0,
@@ -166,6 +173,12 @@ fn name_all(table: &mut Table, files: &Files) {
     let mut arenas = 1;
     for ((kind, lock), (row, owner)) in table {
         let owner = if *kind == WaitKind::AllocatorLock { &*owner } else { &Owner::None };
+        if let Lock::Data(place) = *lock
+            && let Some(declared) = files.get(place.file).declared(place.address)
+        {
+            row.file = Some(declared.file.clone());
+            row.line = Some(declared.line);
+        }
         row.name = match (*lock, owner) {
             (Lock::Memory { address, .. }, Owner::CLibrary) if is_arena(address) => {
                 arenas += 1;

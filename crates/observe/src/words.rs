@@ -10,11 +10,7 @@ pub(crate) fn summary(diagnosis: &Diagnosis) -> String {
         Confidence::Medium => " This is probable rather than certain.",
         Confidence::Low => " There was too little to see to be sure.",
     };
-    format!(
-        "{} {}{sure}",
-        verdict(diagnosis.cause),
-        detail(diagnosis.cause, findings, &diagnosis.locks)
-    )
+    format!("{} {}{sure}", verdict(diagnosis.cause), detail(diagnosis.cause, findings, diagnosis))
 }
 
 fn verdict(cause: Cause) -> &'static str {
@@ -61,7 +57,8 @@ fn verdict(cause: Cause) -> &'static str {
 }
 
 /// The numbers that decide, in a sentence.
-fn detail(cause: Cause, findings: &Findings, locks: &[WaitRow]) -> String {
+fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
+    let locks = &diagnosis.locks;
     match cause {
         Cause::AllocatorContention => waiting(findings, findings.allocator_lock_seconds, locks),
         Cause::OtherLock => waiting(findings, findings.other_lock_seconds, locks),
@@ -72,7 +69,7 @@ fn detail(cause: Cause, findings: &Findings, locks: &[WaitRow]) -> String {
         Cause::Spinning => format!(
             "{} of the samples stand where several threads exchange one word{}.",
             percent(findings.atomic_share),
-            hot(findings)
+            first(&diagnosis.spins).unwrap_or_else(|| hot(findings))
         ),
         Cause::FalseSharing => format!(
             "{} of the samples stand where several threads write one line in turns{}.",
@@ -120,6 +117,11 @@ fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
     )
 }
 
+/// The word that was spun for most.
+fn first(spins: &[WaitRow]) -> Option<String> {
+    spins.first().map(|row| format!(", most of them {}", lock(row)))
+}
+
 fn growing(findings: &Findings) -> String {
     let first = findings.resident_bytes.first().copied().unwrap_or(0);
     let last = findings.resident_bytes.last().copied().unwrap_or(0);
@@ -155,7 +157,7 @@ fn used(findings: &Findings) -> String {
 }
 
 /// What it rests on, a line each.
-pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow]) -> Vec<String> {
+pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]) -> Vec<String> {
     let of = |seconds: f64| percent(share(seconds, findings.thread_seconds));
     let mut lines = vec![
         format!(
@@ -201,6 +203,10 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow]) -> Vec<String> {
     lines.extend(locks.iter().take(3).map(|row| {
         format!("{} waited {:.2} s, by {} waits", lock(row), row.seconds, row.waits.round())
     }));
+    let much = spins.iter().filter(|row| row.seconds >= SPUN * findings.user_seconds);
+    lines.extend(much.take(3).map(|row| {
+        format!("{} spun for, or written by several threads, for {:.2} s", lock(row), row.seconds)
+    }));
     lines
 }
 
@@ -241,21 +247,34 @@ pub(crate) fn switching(cause: Cause) -> &'static str {
     }
 }
 
-/// A lock and who waits for it.
+/// From this part of the time in the program, a word that is spun for is worth a line.
+const SPUN: f64 = 0.05;
+
+/// A lock, where it is declared, and who waits for it.
 fn lock(row: &WaitRow) -> String {
     let caller = row.sites.first().map(|site| &site.caller);
     let at = caller
         .filter(|caller| !caller.function.is_empty())
         .map(|caller| format!(" in {}", place(caller)));
-    format!("{}{}", row.name, at.unwrap_or_default())
+    format!("{}{}{}", row.name, declared(row), at.unwrap_or_default())
+}
+
+/// Where a lock is declared, in brackets; nothing where that is not known.
+fn declared(row: &WaitRow) -> String {
+    match (&row.file, row.line) {
+        (Some(file), Some(line)) => format!(" ({}:{line})", last_of(file)),
+        _ => String::new(),
+    }
+}
+
+/// The name of a file without its directories.
+fn last_of(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
 }
 
 fn place(frame: &Frame) -> String {
     match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => {
-            let name = file.rsplit('/').next().unwrap_or(file);
-            format!("{} ({name}:{line})", frame.function)
-        }
+        (Some(file), Some(line)) => format!("{} ({}:{line})", frame.function, last_of(file)),
         _ => frame.function.clone(),
     }
 }

@@ -104,6 +104,7 @@ mod tests {
             compare: Some("freehold compare -- ./server".to_owned()),
             findings: Findings { seconds: 2.0, thread_seconds: 16.0, ..Findings::default() },
             locks: Vec::new(),
+            spins: Vec::new(),
             sources: Vec::new(),
             missing: Vec::new(),
             cost: Cost { observer_cpus: 0.02, looks_per_second: 90.0 },

@@ -17,12 +17,13 @@ pub struct LocksDetail {
     pub frames: usize,
 }
 
-/// The report as tables: contended locks, other waits, sleep.
+/// The report as tables: contended locks, spinning, other waits, sleep.
 pub fn locks(report: &LocksReport, detail: LocksDetail) -> String {
     let mut text = String::new();
     let (contended, idle): (Vec<_>, Vec<_>) =
         report.waits.iter().partition(|row| row.kind.is_contention());
     section(&mut text, "Contended locks", &contended, report, detail);
+    spins(&mut text, report, detail);
     section(&mut text, "Waiting for others, which is no contention", &idle, report, detail);
     sleeps(&mut text, report, detail.rows);
     let allocator = report.seconds_in(WaitKind::AllocatorLock);
@@ -97,9 +98,48 @@ fn cells(row: &WaitRow, report: &LocksReport) -> Vec<Cell> {
         Cell::plain(format!(">{}", duration(row.longest_seconds))),
         Cell::plain(duration(row.seconds)),
         Cell::plain(part(row.seconds, report.thread_seconds)),
-        Cell::toned(format!("{}{}", prefix(row.kind), row.name), Tone::Strong),
+        Cell::toned(named(row), Tone::Strong),
         Cell::plain(caller + &more),
     ]
+}
+
+/// What is waited for, and where it is declared.
+fn named(row: &WaitRow) -> String {
+    let declared = match (&row.file, row.line) {
+        (Some(file), Some(line)) => format!(" ({}:{line})", last_of(file)),
+        _ => String::new(),
+    };
+    format!("{}{}{declared}", prefix(row.kind), row.name)
+}
+
+/// The name of a file without its directories.
+fn last_of(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
+/// Words that threads spin for: time on a processor, which is no waiting.
+fn spins(text: &mut String, report: &LocksReport, detail: LocksDetail) {
+    let title =
+        "Spun for, or written by several threads all together, which is time on a processor";
+    let _ = writeln!(text, "{}", Tone::Strong.paint(title));
+    let Some(samples) = report.samples else {
+        let _ = writeln!(text, "  not known: samples are not allowed\n");
+        return;
+    };
+    let right = ["Total", "Share", "Samples"].map(|name| (name.to_owned(), Align::Right));
+    let left = ["Word", "Caller"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = Table::new(right.into_iter().chain(left));
+    for row in report.spins.iter().take(detail.rows) {
+        table.push(vec![
+            Cell::plain(duration(row.seconds)),
+            Cell::plain(part(row.seconds, report.thread_seconds)),
+            Cell::plain(grouped(row.looks)),
+            Cell::toned(named(row), Tone::Strong),
+            Cell::plain(row.sites.first().map(|site| described(&site.caller)).unwrap_or_default()),
+        ]);
+    }
+    text.push_str(&if table.is_empty() { "  none\n".to_owned() } else { table.text() });
+    let _ = writeln!(text, "  of {} samples of running threads\n", grouped(samples));
 }
 
 /// What is put before the name of what is waited for.
@@ -120,10 +160,7 @@ fn prefix(kind: WaitKind) -> &'static str {
 fn described(frame: &Frame) -> String {
     let function = if frame.function.is_empty() { "(no stack)" } else { &frame.function };
     match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => {
-            let name = file.rsplit('/').next().unwrap_or(file);
-            format!("{function} ({name}:{line})")
-        }
+        (Some(file), Some(line)) => format!("{function} ({}:{line})", last_of(file)),
         _ if frame.module.is_empty() => function.to_owned(),
         _ => format!("{function} in {}", frame.module),
     }
@@ -176,6 +213,8 @@ mod tests {
         WaitRow {
             kind,
             name: name.to_owned(),
+            file: Some("/src/prog.c".to_owned()),
+            line: Some(3),
             waits: 1000.0,
             seconds,
             longest_seconds: 0.02,
@@ -185,8 +224,13 @@ mod tests {
     }
 
     fn shown(waits: Vec<WaitRow>, frames: usize) -> String {
-        let report =
-            LocksReport { seconds: 1.0, thread_seconds: 4.0, waits, ..LocksReport::default() };
+        let report = LocksReport {
+            seconds: 1.0,
+            thread_seconds: 4.0,
+            waits,
+            samples: Some(0),
+            ..LocksReport::default()
+        };
         locks(&report, LocksDetail { rows: 10, frames })
     }
 
@@ -215,6 +259,6 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
-        assert_eq!(shown(Vec::new(), 0).matches("  none\n").count(), 3);
+        assert_eq!(shown(Vec::new(), 0).matches("  none\n").count(), 4);
     }
 }

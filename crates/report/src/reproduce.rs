@@ -24,6 +24,9 @@ const SHARES_BAR: f64 = 50.0;
 const MARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MOST_MARKS: usize = 60;
 
+/// How names begin that are written small at the beginning of a sentence as well.
+const SMALL_NAMES: [&str; 6] = ["lib", "umem", "mtmalloc", "ptmalloc", "llalloc", "jemalloc"];
+
 /// What stands where there is no number.
 const NOTHING: &str = "-";
 
@@ -88,7 +91,7 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase).into_iter().flatten();
     // A name that is written small stays so.
-    if text.starts_with("lib") || text.starts_with("umem") || text.starts_with("mtmalloc") {
+    if SMALL_NAMES.iter().any(|name| text.starts_with(name)) {
         return text.to_owned();
     }
     first.chain(letters).collect()
@@ -199,7 +202,10 @@ fn numbers(
 fn turned(panel: &Panel) -> Table {
     let columns: Vec<_> = panel.columns.iter().collect();
     let of_row = |row: &Vec<String>| {
-        let parts = panel.heads.iter().zip(row).map(|(head, part)| format!("{part} {head}"));
+        let parts = panel.heads.iter().zip(row).map(|(head, part)| match part.as_str() {
+            "1" => format!("1 {}", head.strip_suffix('s').unwrap_or(head)),
+            _ => format!("{part} {head}"),
+        });
         (parts.collect::<Vec<_>>().join(", "), Align::Right)
     };
     let head = ("allocator".to_owned(), Align::Left);
@@ -350,6 +356,14 @@ mod tests {
         let sections = panel(&panel_of(Chart::Table, columns));
         let headings: Vec<_> = sections.iter().map(|it| it.heading.as_str()).collect();
         assert_eq!(headings, ["Speed, the original", "Speed, here"]);
+    }
+
+    #[test]
+    fn a_table_of_few_rows_is_turned_and_counts_in_words() {
+        let columns = vec![column("x", Whose::Here, &[Some(1.0), Some(2.0)])];
+        let rows = ["1", "4"].map(|pairs| vec![pairs.to_owned()]).to_vec();
+        let few = Panel { rows, ..panel_of(Chart::Table, columns) };
+        assert!(page::markdown(panel(&few)).contains("| allocator | 1 pair | 4 pairs |"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use freehold_model::{
-    Fates, LinearHistogram, ProcessRecording, RecordDocument, Share, SizesDocument, TraceCalls,
+    Fates, LinearHistogram, ProcessRecording, RecordDocument, RecordingCost, Share, SizesDocument,
+    TraceCalls,
 };
 
 use crate::histogram::{linear, powers_of_two};
@@ -45,6 +46,9 @@ pub fn recording(document: &RecordDocument) -> String {
         bytes(document.file_bytes),
         document.file_bytes as f64 / recorded.max(1) as f64
     );
+    if let Some(measured) = &document.cost {
+        cost(&mut text, measured);
+    }
     text
 }
 
@@ -124,6 +128,24 @@ fn by_function(calls: &TraceCalls) -> String {
     words.join(", ")
 }
 
+fn cost(text: &mut String, cost: &RecordingCost) {
+    let RecordingCost { plain_ns, recorded_ns, ratio, .. } = cost;
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "overhead: {:.2} times ({:.2} to {:.2}) the processor time of the calls alone, \
+         {plain_ns:.1} ns without and {recorded_ns:.1} with, measured by making {} of them again",
+        ratio.estimate,
+        ratio.low,
+        ratio.high,
+        grouped(cost.calls)
+    );
+    if let Some(share) = cost.share {
+        let _ = write!(text, "; about {} of what the command used", percent(share));
+    }
+    text.push('\n');
+}
+
 /// The histograms of a process.
 pub fn sizes(document: &SizesDocument) -> String {
     let process = &document.process;
@@ -184,13 +206,13 @@ fn fates(fates: &Fates) -> String {
 }
 
 /// The command of a process, without the directories of its program.
-fn name(process: &ProcessRecording) -> &str {
+pub(crate) fn name(process: &ProcessRecording) -> &str {
     let program = process.command.first().filter(|name| !name.is_empty());
     let program = program.unwrap_or(&process.program);
     program.rsplit('/').next().unwrap_or(program)
 }
 
-fn count(number: u64, what: &str) -> String {
+pub(crate) fn count(number: u64, what: &str) -> String {
     let plural = match number {
         1 => "",
         _ if what.ends_with('s') => "es",

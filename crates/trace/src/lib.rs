@@ -1,11 +1,14 @@
-//! The format of traces: the calls to `malloc` and its family that a program made, as recorded.
+//! The format of traces: the calls to `malloc` and its family that a program made, as recorded; and
+//! of the scripts by which they are made again.
 //!
 //! A trace is one file for a command and the processes that it started. [`mod@file`] says how the
 //! file is laid out in blocks, [`record`] how the calls within a block are written and read. The
 //! recorder writes from within a foreign program, so nothing here allocates, panics on foreign data
 //! or needs the standard library. `docs/trace-format.md` describes the format for other readers.
 //!
-//! This crate must not know who writes a trace or what is made of it.
+//! [`script`] is the form in which recorded calls are handed to the process that makes them again.
+//!
+//! This crate must not know who writes a trace, or why its calls are made again.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,3 +18,4 @@ extern crate std;
 mod bytes;
 pub mod file;
 pub mod record;
+pub mod script;

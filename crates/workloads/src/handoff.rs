@@ -9,10 +9,11 @@
 //! Every state names the one thread that may change it, so there is no race to lose.
 
 use std::hint;
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::futex;
 
 pub(crate) const EMPTY: u32 = 0;
 pub(crate) const FULL: u32 = 1;
@@ -48,7 +49,7 @@ impl Baton {
             // both could miss each other and the sleeper would never wake.
             self.state.store(state, Ordering::SeqCst);
             if self.sleepers.load(Ordering::SeqCst) != 0 {
-                wake_all(&self.state);
+                futex::wake_all(&self.state);
             }
         } else {
             // Release pairs with the acquire in `look`: the blocks stored in the slot come with it.
@@ -90,7 +91,7 @@ impl Baton {
     fn sleep(&self, state: u32) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         if self.state.load(Ordering::SeqCst) == state {
-            wait_on(&self.state, state);
+            futex::wait(&self.state, state, None);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -99,33 +100,6 @@ impl Baton {
         // Acquire pairs with the release in `set`.
         self.state.load(Ordering::Acquire)
     }
-}
-
-/// Sleeps while `word` holds `value`; may return early.
-fn wait_on(word: &AtomicU32, value: u32) {
-    // SAFETY: the address is that of a live, aligned 32-bit word; a null timeout means none.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            ptr::null::<libc::timespec>(),
-        )
-    };
-}
-
-/// Wakes every thread that sleeps on `word`.
-fn wake_all(word: &AtomicU32) {
-    // SAFETY: the address is that of a live, aligned 32-bit word.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            i32::MAX,
-        )
-    };
 }
 
 #[cfg(test)]

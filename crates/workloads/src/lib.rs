@@ -5,8 +5,8 @@
 //! dynamic loader made of it. Memory that a harness needs for itself comes straight from the
 //! kernel, so that what is measured is the measured calls and nothing else.
 //!
-//! This crate depends on none of the others; it must not know how its numbers are stored,
-//! compared or shown.
+//! This crate depends on none of the others but the format of recorded calls; it must not know how
+//! its numbers are stored, compared or shown.
 
 mod blocks;
 mod cell;
@@ -15,6 +15,7 @@ mod checks;
 mod clock;
 mod crew;
 mod error;
+mod futex;
 mod gate;
 mod handoff;
 pub mod harness;
@@ -26,6 +27,7 @@ pub mod outcome;
 pub mod pairs;
 mod pattern;
 mod progress;
+pub mod replay;
 pub mod resident;
 mod rng;
 mod session;

@@ -2,42 +2,33 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::Error;
-use crate::mapping::Mapping;
-use crate::session::Session;
 use crate::worker::{Halt, Held, Worker};
 
-struct Ring {
-    places: Mapping<Held>,
+struct Ring<P> {
+    places: P,
     first: usize,
     len: usize,
 }
 
-/// The queue. Two cache lines wide, so that neighbours do not slow each other.
+/// The queue, with its places in an array or a mapping. Two cache lines wide at least, so that
+/// neighbours do not slow each other.
 #[repr(align(128))]
-pub(crate) struct Mailbox(Mutex<Ring>);
+pub(crate) struct Mailbox<P>(Mutex<Ring<P>>);
 
-impl Mailbox {
-    /// So many queues with room for so many blocks each.
-    pub(crate) fn many(
-        session: &Session,
-        count: usize,
-        room: usize,
-    ) -> Result<Mapping<Self>, Error> {
-        session.fill_with(count, |_| {
-            Ok(Self(Mutex::new(Ring { places: session.map(room)?, first: 0, len: 0 })))
-        })
+impl<P: AsMut<[Held]>> Mailbox<P> {
+    /// An empty queue with these places.
+    pub(crate) fn new(places: P) -> Self {
+        Self(Mutex::new(Ring { places, first: 0, len: 0 }))
     }
 
     /// Puts a block in, unless the queue is full; then it stays in `held`.
     pub(crate) fn send(&self, held: &mut Held) -> bool {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = ring.places.len();
-        if ring.len == room {
+        let ring = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = ring.places.as_mut();
+        if ring.len == places.len() {
             return false;
         }
-        let place = (ring.first + ring.len) % room;
-        ring.places[place] = held.take();
+        places[(ring.first + ring.len) % places.len()] = held.take();
         ring.len += 1;
         true
     }
@@ -49,14 +40,15 @@ impl Mailbox {
 
     /// Takes the oldest block out if there are more than so many.
     pub(crate) fn receive_above(&self, kept: usize) -> Held {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ring.len <= kept {
             return Held::default();
         }
-        let place = ring.first;
-        ring.first = (place + 1) % ring.places.len();
+        let places = ring.places.as_mut();
+        let held = places[ring.first].take();
+        ring.first = (ring.first + 1) % places.len();
         ring.len -= 1;
-        ring.places[place].take()
+        held
     }
 
     /// Frees every block that is in it.
@@ -80,7 +72,7 @@ mod tests {
     fn blocks_come_out_in_the_order_they_went_in_and_a_full_queue_refuses() {
         let session = verifying();
         let worker = &mut session.leader();
-        let mailbox = &Mailbox::many(&session, 1, 3).expect("maps")[0];
+        let mailbox = Mailbox::new(session.map(3).expect("maps"));
         for round in 1..5 {
             for size in 1..=3 {
                 let mut held = worker.allocate(round * 10 + size).expect("memory");

@@ -104,6 +104,12 @@ impl<T> DerefMut for Mapping<T> {
     }
 }
 
+impl<T> AsMut<[T]> for Mapping<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
         let bytes = self.bytes();

@@ -87,11 +87,23 @@ impl Quick {
 
     /// Resident bytes; zero where the kernel does not say.
     pub(crate) fn rss_bytes(&self) -> u64 {
+        self.pages()[1] * self.page_bytes
+    }
+
+    /// Resident bytes that are not backed by a file, and not shared.
+    pub(crate) fn anonymous_bytes(&self) -> u64 {
+        let [_, resident, shared] = self.pages();
+        resident.saturating_sub(shared) * self.page_bytes
+    }
+
+    /// The first fields of `statm`: the address space, resident pages, and those of them that are
+    /// backed by a file or shared.
+    fn pages(&self) -> [u64; 3] {
         let mut buffer = [0; 256];
         let read = self.statm.as_ref().and_then(|file| file.read_at(&mut buffer, 0).ok());
         let text = read.and_then(|len| str::from_utf8(&buffer[..len]).ok()).unwrap_or_default();
-        let pages = text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok());
-        pages.unwrap_or(0) * self.page_bytes
+        let mut fields = text.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0));
+        [0; 3].map(|_: u64| fields.next().unwrap_or(0))
     }
 }
 

@@ -40,7 +40,12 @@ impl Timeline {
 
     /// Whether it is time for another.
     pub(crate) fn is_due(&self, at: Duration) -> bool {
-        self.len == 0 || at >= self.readings[self.len - 1].at + self.every
+        at >= self.next_due()
+    }
+
+    /// When the next one is due, from the beginning of the measurement.
+    pub(crate) fn next_due(&self) -> Duration {
+        self.readings().last().map_or(Duration::ZERO, |last| last.at + self.every)
     }
 
     pub(crate) fn push(&mut self, reading: Reading) {

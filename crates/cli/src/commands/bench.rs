@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use freehold_lab::FREEHOLD;
 use freehold_lab::child::Runner;
 use freehold_lab::plan::{Grid, expected_run_seconds, plan, schedule};
-use freehold_lab::{FREEHOLD, launch};
 use freehold_model::{
     Allocator, BenchDocument, FailureKind, Length, Measured, Outcome, PairsParams, Plan, Run, Sizes,
 };
@@ -186,7 +186,7 @@ impl Bench {
     fn prepare(&self) -> Result<Experiment, Failure> {
         let provenance = provenance::begin(self.options.seed)?;
         let allocators = self.chosen()?;
-        let reference = self.reference_among(&allocators)?;
+        let reference = reference(self.reference.as_deref(), &allocators)?;
         let machine = &provenance.machine;
         let available = (!self.no_memory_check).then_some(machine.memory_available_bytes);
         let huge = machine.huge_pages.enabled.as_deref() == Some("always");
@@ -201,25 +201,7 @@ impl Bench {
     }
 
     fn chosen(&self) -> Result<Vec<Allocator>, Failure> {
-        let catalogue = Catalogue::new(&self.search)?;
-        let chosen = if self.allocators.is_empty() {
-            catalogue.representative()?
-        } else {
-            catalogue.get_all(&self.allocators)?
-        };
-        // The loader takes a preload path apart at certain characters: say so before the start.
-        for allocator in &chosen {
-            launch::preload_value(allocator)
-                .map_err(|error| Failure::new(Exit::NotLive, error.to_string()))?;
-        }
-        Ok(chosen)
-    }
-
-    fn reference_among(&self, allocators: &[Allocator]) -> Result<usize, Failure> {
-        match self.reference.as_deref() {
-            None => Ok(named(FREEHOLD, allocators).unwrap_or(0)),
-            Some(name) => named(name, allocators),
-        }
+        Catalogue::new(&self.search)?.to_preload(&self.allocators)
     }
 
     fn grid(&self) -> Grid {
@@ -296,6 +278,15 @@ impl Output {
     }
 }
 
+/// The index of the allocator that the others are compared with: the one of this name, or else
+/// Freehold, or else the first.
+pub(super) fn reference(name: Option<&str>, allocators: &[Allocator]) -> Result<usize, Failure> {
+    match name {
+        None => Ok(named(FREEHOLD, allocators).unwrap_or(0)),
+        Some(name) => named(name, allocators),
+    }
+}
+
 /// The index of the allocator of this name.
 fn named(name: &str, allocators: &[Allocator]) -> Result<usize, Failure> {
     allocators.iter().position(|own| own.name == name).ok_or_else(|| {
@@ -312,7 +303,7 @@ fn longest(plan: &Plan) -> f64 {
     60.0 + 10.0 * expected.fold(0.0, f64::max)
 }
 
-/// How a complete benchmark ends: failures of runs are failures of the benchmark.
+/// How a complete measurement ends: failures of runs are failures of the whole.
 pub(super) fn verdict(failures: impl Iterator<Item = FailureKind>) -> Exit {
     let kinds: Vec<_> = failures.collect();
     if kinds.contains(&FailureKind::NotLive) {

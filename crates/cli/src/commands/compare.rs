@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use freehold_lab::compare::{Ending, List, doubts, run, summarise};
 use freehold_lab::trial::{adopt_orphans, can_see_children};
-use freehold_model::{CompareDocument, FailureKind, Trial, TrialOutcome};
+use freehold_model::{CompareDocument, Trial, TrialOutcome};
 
 use self::output::Output;
 use self::preparation::Prepared;
@@ -204,20 +204,10 @@ fn perform(prepared: Prepared, ui: Ui) -> Result<(CompareDocument, Ending), Fail
 
 /// How a comparison ends: failures of runs are failures of the comparison.
 fn verdict(trials: &[Trial]) -> Exit {
-    let kinds: Vec<_> = trials
-        .iter()
-        .filter_map(|trial| match &trial.outcome {
-            TrialOutcome::Failed(failure) => Some(failure.kind),
-            TrialOutcome::Measured(_) => None,
-        })
-        .collect();
-    if kinds.contains(&FailureKind::NotLive) {
-        Exit::NotLive
-    } else if kinds.is_empty() {
-        Exit::Success
-    } else {
-        Exit::Error
-    }
+    super::bench::verdict(trials.iter().filter_map(|trial| match &trial.outcome {
+        TrialOutcome::Failed(failure) => Some(failure.kind),
+        TrialOutcome::Measured(_) => None,
+    }))
 }
 
 fn parse_weight(text: &str) -> Result<f64, String> {

@@ -11,6 +11,7 @@ pub(crate) mod lib;
 pub(crate) mod locks;
 pub(crate) mod pairs;
 pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use clap::Args;
-use freehold_lab::trace::{Tolerance, Trace, recording};
-use freehold_model::RecordDocument;
+use freehold_lab::trace::{Tolerance, Trace, busiest, recording};
+use freehold_model::{ProcessRecording, RecordDocument, RecordingCost};
 
 use crate::exit::{Exit, Failure};
 use crate::recorder::{Recorded, RecorderArgs, nothing_recorded, unreadable};
@@ -20,18 +20,23 @@ Examples:
   freehold record -o app.trace -- python3 app.py
   freehold record --allocator jemalloc --limit 200M -- ./server
   freehold sizes freehold.trace              which sizes, how long they live, who frees them
+  freehold replay freehold.trace             the same calls under other allocators
 
 Every call to malloc, free, calloc, realloc, the functions with an alignment and the C++ operators
 is written to one file, by the command and by all processes that it starts: in which thread, in
 which order, of which size. What the file holds when a process is killed can be read.
 
-The summary goes to standard error, since standard output is the command's. Signals sent to
-freehold are passed on to the command, and it ends as the command does: with its status, or by its
-signal. It exits with 5 when the command cannot be recorded or was not, with 126 or 127 when it
-cannot be executed or found, with 125 when anything else went wrong.
+What recording has cost is measured when the command has ended, by making some of its calls again
+with and without. The summary goes to standard error, since standard output is the command's.
+Signals sent to freehold are passed on to the command, and it ends as the command does: with its
+status, or by its signal. It exits with 5 when the command cannot be recorded or was not, with 126
+or 127 when it cannot be executed or found, with 125 when anything else went wrong.
 
 A process that runs already cannot be recorded: its calls are bound to its allocator when it
 starts. What it does at the moment is shown by `freehold top`.";
+
+/// Fewer calls take no time that could be measured.
+const FEWEST_CALLS: u64 = 20_000;
 
 /// Run a command and record its allocation calls
 #[derive(Debug, Args)]
@@ -42,6 +47,9 @@ pub(crate) struct Record {
     output: PathBuf,
     #[command(flatten)]
     recorder: RecorderArgs,
+    /// Do not measure what recording costs, which takes a second
+    #[arg(long)]
+    no_overhead: bool,
     /// Write what was recorded to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
@@ -61,7 +69,8 @@ impl Record {
             ui::check_writable(path)?;
         }
         let recorded = self.recorder.record(&self.what.command, &self.output, |_| ())?;
-        let document = self.document(&recorded)?;
+        ui.note("the command has ended; reading the trace");
+        let document = self.document(ui, &recorded)?;
         ui.tell(&freehold_report::recording(&document));
         if let Some(path) = &self.json {
             ui::save_json(path, &document)?;
@@ -72,7 +81,7 @@ impl Record {
         Ok(start::ended_as(recorded.status))
     }
 
-    fn document(&self, recorded: &Recorded) -> Result<RecordDocument, Failure> {
+    fn document(&self, ui: Ui, recorded: &Recorded) -> Result<RecordDocument, Failure> {
         let path = &self.output;
         let read = |error| unreadable(path, &error);
         let trace = Trace::open(path, Tolerance::None).map_err(read)?;
@@ -81,6 +90,8 @@ impl Record {
         }
         let size = fs::metadata(path).map(|data| data.len());
         let size = size.map_err(|error: io::Error| read(error.into()))?;
+        let processes = recording(&trace).map_err(read)?;
+        let cost = self.cost(ui, &trace, recorded, &processes);
         Ok(RecordDocument {
             command: self.what.command.iter().map(|word| word.to_string_lossy().into()).collect(),
             exit_status: recorded.status.code(),
@@ -88,7 +99,31 @@ impl Record {
             file: path.to_string_lossy().into_owned(),
             file_bytes: size,
             limit_bytes: trace.limit(),
-            processes: recording(&trace).map_err(read)?,
+            processes,
+            cost,
         })
+    }
+
+    /// What recording has cost, if that can be measured: by the calls of the process that has made
+    /// most of them.
+    fn cost(
+        &self,
+        ui: Ui,
+        trace: &Trace,
+        recorded: &Recorded,
+        processes: &[ProcessRecording],
+    ) -> Option<RecordingCost> {
+        let process = busiest(processes).filter(|_| !self.no_overhead)?;
+        if process.calls.total() < FEWEST_CALLS {
+            ui.note(advice::too_few_calls());
+            return None;
+        }
+        let measured = self.recorder.cost(trace, process);
+        let mut cost = measured.inspect_err(|failure| ui::warn(&advice::no_cost(failure))).ok()?;
+        let calls: u64 = processes.iter().map(|process| process.calls.total()).sum();
+        let seconds = (cost.recorded_ns - cost.plain_ns) * calls as f64 / 1e9;
+        let used = recorded.processor_seconds;
+        cost.share = (used > 0.0).then(|| (seconds / used).clamp(0.0, 1.0));
+        Some(cost)
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use freehold_model::{Measured, Stored, to_json_line};
 use freehold_report::{
     Detail, compare_failures, compare_markdown, compare_text, csv, failures, grid_failures,
-    grid_markdown, grid_text, html, markdown, text,
+    grid_markdown, grid_text, html, markdown, replay_failures, replay_markdown, replay_text, text,
 };
 
 use crate::exit::{Exit, Failure};
@@ -19,6 +19,7 @@ Examples:
   freehold report --details results.json
   freehold report --markdown results.json > results.md
   freehold report results.json -o report.html          one page for a browser, all within it
+  freehold report replay.json -o replay.html           with memory over time
   freehold report shard-*.json -o whole.json           shards of a grid, or machines, made one
   freehold report shard-*.json -o whole.jsonl          a line for each run, for a data base
   freehold report monday.json tuesday.json -o all.csv  every number on a line of its own";
@@ -27,8 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Report {
-    /// What `bench --json` or `compare --json` wrote; - reads standard input. Grids are shown as
-    /// one
+    /// What `bench`, `compare` or `replay` wrote with --json; - reads standard input. Grids are
+    /// shown as one
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Write to this file, in the form that its ending names: .html, .md, .csv, .json, or .jsonl
@@ -72,6 +73,7 @@ fn save(path: &str, documents: &[Stored], detail: Detail) -> Result<(), Failure>
             Stored::Compare(document) => ui::save_json(path, &**document),
             Stored::Bench(document) => ui::save_json(path, &**document),
             Stored::Grid(document) => ui::save_json(path, &**document),
+            Stored::Replay(document) => ui::save_json(path, &**document),
         },
         _ => {
             let message = format!("{path}: its ending names no form that a report has");
@@ -99,6 +101,7 @@ fn as_text(document: &Stored, detail: Detail) -> String {
         Stored::Compare(document) => compare_text(document),
         Stored::Bench(document) => text(document, detail),
         Stored::Grid(document) => grid_text(document, detail),
+        Stored::Replay(document) => replay_text(document),
     }
 }
 
@@ -107,6 +110,7 @@ fn as_markdown(document: &Stored, detail: Detail) -> String {
         Stored::Compare(document) => compare_markdown(document),
         Stored::Bench(document) => markdown(document, detail),
         Stored::Grid(document) => grid_markdown(document, detail),
+        Stored::Replay(document) => replay_markdown(document),
     }
 }
 
@@ -115,6 +119,7 @@ fn warnings(document: &Stored) -> Vec<String> {
         Stored::Compare(document) => (&document.warnings, compare_failures(document)),
         Stored::Bench(document) => (&document.warnings, failures(document)),
         Stored::Grid(document) => (&document.warnings, grid_failures(document)),
+        Stored::Replay(document) => (&document.warnings, replay_failures(document)),
     };
     own.iter().cloned().chain(failed).collect()
 }

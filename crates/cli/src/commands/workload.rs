@@ -3,6 +3,7 @@
 
 mod described;
 mod record;
+mod replay;
 
 pub(super) use record::params;
 
@@ -17,6 +18,9 @@ use freehold_workloads::settings::Settings;
 use freehold_workloads::{harnesses, pairs};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+pub(crate) use self::replay::TouchArg;
+
+use self::replay::Replay;
 use super::pairs::{Defaults, PairsOptions};
 use crate::args::parse_seconds;
 use crate::exit::{Exit, Failure};
@@ -51,10 +55,12 @@ struct Choice {
 #[derive(Debug)]
 enum Task {
     Pairs(Pairs),
+    Replay(Replay),
     Described(&'static Harness, Settings),
 }
 
 const PAIRS: &str = "pairs";
+const REPLAY: &str = "replay";
 const DIE_WITH_PARENT: &str = "die-with-parent";
 
 /// One thread of each pair allocates, the other frees
@@ -90,7 +96,9 @@ fn die_with_parent() -> Arg {
 impl Subcommand for Choice {
     fn augment_subcommands(command: Command) -> Command {
         let pairs = Pairs::augment_args(Command::new(PAIRS)).arg(die_with_parent());
-        command.subcommand(pairs).subcommands(harnesses::all().map(described::command))
+        let replay = Replay::augment_args(Command::new(REPLAY)).hide(true).arg(die_with_parent());
+        let harnesses = harnesses::all().map(described::command);
+        command.subcommand(pairs).subcommand(replay).subcommands(harnesses)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -98,7 +106,7 @@ impl Subcommand for Choice {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == PAIRS || harnesses::find(name).is_some()
+        name == PAIRS || name == REPLAY || harnesses::find(name).is_some()
     }
 }
 
@@ -108,6 +116,7 @@ impl FromArgMatches for Choice {
         let (name, matches) = chosen.ok_or(clap::Error::new(ErrorKind::MissingSubcommand))?;
         let task = match harnesses::find(name) {
             Some(harness) => Task::Described(harness, described::settings(harness, matches)),
+            None if name == REPLAY => Task::Replay(Replay::from_arg_matches(matches)?),
             None => Task::Pairs(Pairs::from_arg_matches(matches)?),
         };
         Ok(Self { task, dies_with_parent: matches.get_flag(DIE_WITH_PARENT) })
@@ -127,6 +136,7 @@ impl Workload {
         }
         match self.choice.task {
             Task::Pairs(pairs) => pairs.execute(),
+            Task::Replay(replay) => replay.execute(),
             Task::Described(harness, settings) => described::execute(harness, &settings),
         }
     }

@@ -9,28 +9,31 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{directory, freehold, json, known, known_sources, run, skipped};
+use crate::support::{directory, found, freehold, json, known, known_sources, run, skipped};
 
 /// For how many seconds a program runs: longer if the verdict was wrong, since a machine that is
 /// busy with other things shows little of a program within a second.
 const SECONDS: [&str; 3] = ["1", "2.5", "5"];
 
-/// What has to be said of a program.
-fn verdict_in(source: &str) -> Option<&str> {
-    let (_, rest) = source.split_once("Verdict: ")?;
-    rest.split_whitespace().next()
+/// A program and what has to be said of it.
+struct Known {
+    name: String,
+    verdict: String,
+    /// The allocator that it is meant to run under.
+    allocator: Option<String>,
 }
 
 /// The programs with a verdict.
-fn programs() -> Vec<(String, String)> {
+fn programs() -> Vec<Known> {
     let files = fs::read_dir(known_sources()).expect("the programs").flatten();
     let named = files.filter_map(|file| {
         let source = fs::read_to_string(file.path()).ok()?;
+        let word = |what| Some(source.split_once(what)?.1.split_whitespace().next()?.to_owned());
         let name = file.file_name().into_string().ok()?;
-        Some((name, verdict_in(&source)?.to_owned()))
+        Some(Known { name, verdict: word("Verdict: ")?, allocator: word("Allocator: ") })
     });
     let mut programs: Vec<_> = named.collect();
-    programs.sort();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
     programs
 }
 
@@ -50,11 +53,20 @@ fn insist(name: &str, verdict: &str, diagnose: impl Fn(&str) -> Value) {
 fn check(verdicts: &[&str]) {
     let directory = directory();
     let mut checked = 0;
-    for (name, verdict) in programs().iter().filter(|own| verdicts.contains(&own.1.as_str())) {
-        let Some(program) = known(&directory, name) else { return };
+    for own in programs().iter().filter(|own| verdicts.contains(&own.verdict.as_str())) {
+        if let Some(allocator) = &own.allocator
+            && !found().iter().any(|(name, _)| name == allocator)
+        {
+            skipped(&format!("{}: {allocator} is not installed", own.name));
+            continue;
+        }
+        let Some(program) = known(&directory, &own.name) else { return };
         let program = program.to_string_lossy();
-        insist(name, verdict, |seconds| {
-            json(&run(&["diagnose", "--json", "--", &program, seconds]).with(0).out)
+        insist(&own.name, &own.verdict, |seconds| {
+            let allocator = own.allocator.as_deref().map(|name| ["--allocator", name]);
+            let allocator = allocator.as_ref().map_or(&[][..], |words| &words[..]);
+            let words = [&["diagnose", "--json"], allocator, &["--", &program, seconds]].concat();
+            json(&run(&words).with(0).out)
         });
         checked += 1;
     }
@@ -63,7 +75,7 @@ fn check(verdicts: &[&str]) {
 
 #[test]
 fn there_are_two_dozen_programs() {
-    assert!(programs().len() >= 24, "{:?}", programs());
+    assert!(programs().len() >= 24);
 }
 
 #[test]
@@ -123,7 +135,8 @@ fn no_root_is_needed_for_the_verdict() {
     };
     for name in ["arena_one.c", "mutex_app.c", "mmap_storm.c", "cpu_bound.c"] {
         let Some(program) = known(&directory, name) else { return };
-        let verdict = programs().into_iter().find(|own| own.0 == name).expect("it has one").1;
+        let verdict =
+            programs().into_iter().find(|own| own.name == name).expect("it has one").verdict;
         insist(name, &verdict, |seconds| {
             let mut command = command();
             command.args(["diagnose", "--json", "--"]).arg(&program).arg(seconds);

@@ -1,11 +1,15 @@
 //! `freehold record`: every call of a command in a file, whatever the command does.
 
 use std::fs;
+use std::io::BufReader;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use crate::recording::{Counts, Recorded, Workshop};
-use crate::support::{directory, freehold, run, skipped};
+use crate::support::{directory, freehold, run, signal, skipped, wait_for_line};
 
 #[test]
 fn calls_of_many_threads_are_those_that_were_counted() {
@@ -155,10 +159,10 @@ fn the_allocator_that_is_wanted_serves_the_calls() {
     let directory = directory();
     let trace = directory.path().join("trace");
     let trace = trace.to_string_lossy();
-    let words = ["record", "-o", &trace, "-a", "freehold", "--", "ls", "/"];
+    let words = ["record", "--no-overhead", "-o", &trace, "-a", "freehold", "--", "ls", "/"];
     let ended = run(&words).with(0);
     assert!(ended.err.contains("/libfreehold-"), "{}", ended.err);
-    let without = run(&["record", "-o", &trace, "--", "ls", "/"]).with(0);
+    let without = run(&["record", "--no-overhead", "-o", &trace, "--", "ls", "/"]).with(0);
     assert!(!without.err.contains("/libfreehold-"), "{}", without.err);
 }
 
@@ -191,10 +195,10 @@ fn the_command_keeps_its_streams_its_status_and_its_signal() {
     let trace = directory.path().join("trace");
     let trace = trace.to_string_lossy();
     let script = "echo out; echo err >&2; exit 7";
-    let ended = run(&["record", "-o", &trace, "--", "sh", "-c", script]).with(7);
+    let ended = run(&["record", "--no-overhead", "-o", &trace, "--", "sh", "-c", script]).with(7);
     assert_eq!(ended.out, "out\n");
     assert!(ended.err.starts_with("err\n") && ended.err.contains(" calls "), "{}", ended.err);
-    let words = ["record", "-q", "-o", &trace, "--", "sh", "-c", "kill -TERM $$"];
+    let words = ["record", "-q", "--no-overhead", "-o", &trace, "--", "sh", "-c", "kill -TERM $$"];
     let status = freehold().args(words).status().expect("started");
     assert_eq!(status.signal(), Some(15));
 }
@@ -206,7 +210,7 @@ fn what_cannot_be_recorded_is_refused_with_the_reason() {
     let Some(program) = workshop.compile("static", source, &["-static"]) else { return };
     let trace = workshop.path("trace");
     let record = |trace: &Path, command: &str| {
-        run(&["record", "-o", &trace.to_string_lossy(), "--", command])
+        run(&["record", "--no-overhead", "-o", &trace.to_string_lossy(), "--", command])
     };
     let ended = record(&trace, &program.to_string_lossy()).with(5);
     assert!(ended.err.contains("statically linked"), "{}", ended.err);
@@ -245,6 +249,70 @@ fn a_trace_of_a_program_killed_in_the_middle_can_be_read() {
     assert!(known.malloc.abs_diff(recorded.counted.malloc) <= 3, "{known:?} {recorded:?}");
     assert!(known.free.abs_diff(recorded.counted.free) <= 3, "{known:?} {recorded:?}");
     assert_eq!(recorded.main_process()["freed_unknown"], 0);
+}
+
+/// `freehold record` itself is killed: nobody seals the trace.
+#[test]
+fn a_trace_whose_recorder_was_killed_can_be_read_and_its_rest_is_missed() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n\
+                  for (int i = 0; i < 5000; i++) free(malloc(444));\n\
+                  puts(\"ready\"); fflush(stdout); getchar(); return 0;\n}\n";
+    let Some(program) = workshop.compile("waits", source, &["-O0"]) else { return };
+    let trace = workshop.path("trace");
+    let mut child = freehold()
+        .args(["record", "--limit", "16M", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    wait_for_line(&mut BufReader::new(child.stdout.take().expect("piped")), "ready");
+    signal(child.id(), "KILL");
+    child.wait().expect("it ends");
+    let sizes = |options: &[&str]| {
+        run(&[&["sizes", "--weights", "-", &*trace.to_string_lossy()], options].concat())
+    };
+    let read = sizes(&[]).with(0);
+    assert!(read.out.contains("\n444 5000\n"), "{}", read.out);
+    assert!(read.err.contains("recording has not ended"), "{}", read.err);
+    // Cut behind the first blocks: what is missing is said.
+    let whole = fs::read(&trace).expect("there");
+    fs::write(&trace, &whole[..3 * 4096]).expect("written");
+    let refused = sizes(&[]).with(1);
+    assert!(refused.err.contains("it ends after 12288 bytes"), "{}", refused.err);
+    let salvaged = sizes(&["--salvage"]).with(0);
+    assert!(salvaged.err.contains("damaged in 1 place"), "{}", salvaged.err);
+}
+
+#[test]
+fn a_child_that_outlives_the_command_goes_on_undisturbed() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+                  int main(int argc, char **argv) {\n\
+                  int ends[2]; if (argc < 2 || pipe(ends)) return 1;\n\
+                  if (fork()) { close(ends[0]); free(malloc(1)); return 0; }\n\
+                  close(ends[1]); char byte; free(malloc(2));\n\
+                  /* Until the parent has ended. */\n\
+                  if (read(ends[0], &byte, 1) != 0) return 1;\n\
+                  for (int i = 0; i < 300000; i++) free(malloc(i % 3000));\n\
+                  FILE *file = fopen(argv[1], \"w\");\n\
+                  return fputs(\"fine\", file) < 0 || fclose(file);\n}\n";
+    let Some(program) = workshop.compile("outlives", source, &["-O0"]) else { return };
+    let word = workshop.path("word");
+    let (program, name) = (program.to_string_lossy(), word.to_string_lossy());
+    let recorded = workshop.record(&[], &[&program, &name]);
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.errors());
+    // It has been sealed, and the child goes on writing into what was there before.
+    for _ in 0..1000 {
+        if fs::read_to_string(&word).is_ok_and(|word| word == "fine") {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("the child did not end well");
 }
 
 impl std::fmt::Debug for Recorded {

@@ -30,7 +30,7 @@ impl Counts {
         malloc + calloc + realloc + aligned + free + free_null + failed
     }
 
-    fn read(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         let bytes = fs::read(path).expect("the counters are there");
         let mut words = bytes.chunks_exact(8).map(|word| word.try_into().expect("eight bytes"));
         let mut next = || u64::from_le_bytes(words.next().expect("a counter"));
@@ -120,6 +120,11 @@ impl Workshop {
         self.directory.path().join(name)
     }
 
+    /// The library that counts.
+    pub(crate) fn counter(&self) -> &Path {
+        &self.counter
+    }
+
     pub(crate) fn compile(&self, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
         compiled(&self.directory, name, source, flags)
     }
@@ -138,7 +143,7 @@ impl Workshop {
         let counter = self.counter.to_string_lossy();
         let behind = if options.contains(&"-a") { vec![] } else { vec!["-a", &counter] };
         let output = freehold()
-            .args(["record", "-o"])
+            .args(["record", "--no-overhead", "-o"])
             .arg(&trace)
             .arg("--json")
             .arg(&document)

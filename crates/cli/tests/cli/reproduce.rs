@@ -83,3 +83,21 @@ fn where_the_time_of_threads_goes_adds_up_for_each_of_them() {
         assert!((sum - 1.0).abs() < 0.01, "{sum} of thread {thread} in {panel}");
     }
 }
+
+#[test]
+fn every_table_and_figure_runs_to_its_end_and_judges_each_of_its_claims() {
+    let listing = run(&["reproduce", "--list"]).with(0).out;
+    for name in listing.lines().filter_map(|line| line.split(' ').next()) {
+        let document = reproduce(&[name, "--quick", "--seconds", "0.02", "-a", "freehold"]);
+        let claims = document["claims"].as_array().expect("a list");
+        let of = |whose: bool| claims.iter().filter(|it| it["is_published"] == whose).count();
+        assert!(of(true) > 0 && of(false) > 0, "{name}: {claims:?}");
+        assert!(claims.iter().all(|it| it["here"] != ""), "{name}: {claims:?}");
+        assert!(document["scaled"].as_array().is_some_and(|it| !it.is_empty()), "{name}");
+        let panels = document["panels"].as_array().expect("a list");
+        let columns = panels.iter().filter_map(|panel| panel["columns"].as_array()).flatten();
+        let ours = columns.filter(|column| column["whose"] == "here");
+        let numbers = ours.filter_map(|column| column["values"].as_array()).flatten();
+        assert!(numbers.filter_map(Value::as_f64).count() > 0, "{name}: {panels:?}");
+    }
+}

@@ -134,7 +134,7 @@ fn what_is_no_trace_or_has_no_such_process_is_named() {
     run(&["sizes"]).with(2);
     let trace = directory.path().join("trace");
     let trace_name = trace.to_string_lossy();
-    run(&["record", "-o", &trace_name, "--", "true"]).with(0);
+    run(&["record", "--no-overhead", "-o", &trace_name, "--", "true"]).with(0);
     let ended = sizes(&trace, &["--process", "9"]).with(2);
     assert!(ended.err.contains("there is no process 9"), "{}", ended.err);
 }
@@ -144,7 +144,7 @@ fn a_damaged_trace_is_refused_with_the_place_and_salvaged_if_wanted() {
     let directory = directory();
     let trace = directory.path().join("trace");
     let trace_name = trace.to_string_lossy();
-    run(&["record", "-o", &trace_name, "--", "ls", "/"]).with(0);
+    run(&["record", "--no-overhead", "-o", &trace_name, "--", "ls", "/"]).with(0);
     let whole = fs::read(&trace).expect("written");
     let expected = sizes(&trace, &[]).with(0).out;
     let seed = std::env::var("FREEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -118,6 +118,18 @@ fn the_harnesses_find_no_fault_with_other_allocators() {
 }
 
 #[test]
+fn freehold_leaves_free_memory_alone_so_that_the_printed_chunk_scan_runs_under_it() {
+    let (_, library) = found().iter().find(|(name, _)| name == "freehold").expect("embedded");
+    let words = ["workload", "chunk-scan", "--rounds", "3", "--blocks", "1000", "--as-printed"];
+    let ended = freehold().args(words).env("LD_PRELOAD", library).output().expect("started");
+    let record = json(&Ended::from(ended).with(0).out);
+    assert_eq!(record["calls"]["allocations"], 3000);
+    assert_eq!(record["calls"]["frees"], 3000);
+    // All that was kept, and one block of each round that the printed program leaks.
+    assert_eq!(record["memory"]["end"]["live_bytes"], (3 * 500 + 3) * 512);
+}
+
+#[test]
 fn pairs_checks_contents_and_counts_shared_lines_as_well() {
     let pairs = ["workload", "pairs", "--pairs", "2", "--allocations", "100", "--loops", "50"];
     let record = json(&run(&[&pairs[..], &["--verify", "--false-sharing"]].concat()).with(0).out);

@@ -96,8 +96,9 @@ mod tests {
     use freehold_model::{Better, GridPlan, Provenance};
 
     use super::super::summarise;
-    use super::super::summary::tests::{case, library, runs};
+    use super::super::summary::tests::{case, runs};
     use super::*;
+    use crate::fixtures::library;
 
     fn document(values: &[f64]) -> GridDocument {
         let mut provenance = Provenance::default();

@@ -134,8 +134,9 @@ fn described(allocator: &Allocator) -> String {
 mod tests {
     use freehold_model::{Better, GridPart, GridSummary, Machine, Provenance};
 
-    use super::super::summary::tests::{case, library, runs};
+    use super::super::summary::tests::{case, runs};
     use super::*;
+    use crate::fixtures::library;
 
     const TIME: (Better, &str) = (Better::Lower, "seconds");
 

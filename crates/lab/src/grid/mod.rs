@@ -221,8 +221,9 @@ mod tests {
 
     use freehold_model::Better;
 
-    use super::summary::tests::{case, library, runs};
+    use super::summary::tests::{case, runs};
     use super::*;
+    use crate::fixtures::library;
 
     /// Counts what it is told, and interrupts when it was told enough.
     struct Watcher<'a> {

@@ -190,57 +190,13 @@ fn settled(run: &HarnessRun) -> Option<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use freehold_model::{
-        Allocator, Calls, Failure, FailureKind, GridCase, GridOutcome, Library, Memory, Metric,
-        Origin, Params, Proof, Resident, Usage,
-    };
+    use freehold_model::{Failure, FailureKind, GridCase, GridOutcome, Params};
 
     use super::*;
-
-    pub(in super::super) fn library(name: &str) -> Allocator {
-        Allocator {
-            name: name.to_owned(),
-            family: None,
-            version: None,
-            origin: Origin::CLibrary,
-            library: Library { path: String::new(), bytes: 0, sha256: String::new() },
-        }
-    }
+    use crate::fixtures::harness_run;
 
     pub(in super::super) fn case(harness: &str, threads: u64) -> GridCase {
         GridCase { harness: harness.to_owned(), threads, size: None, params: Params::new() }
-    }
-
-    fn measured(better: Better, unit: &str, value: f64) -> GridOutcome {
-        let resident = |rss_bytes| Resident { rss_bytes, ..Resident::default() };
-        GridOutcome::Measured(Box::new(HarnessRun {
-            harness: String::new(),
-            params: Params::new(),
-            proof: Proof {
-                malloc_object: String::new(),
-                free_object: String::new(),
-                mapped_objects: Vec::new(),
-            },
-            metric: Metric { name: "m".to_owned(), unit: unit.to_owned(), better, value },
-            elapsed_seconds: 1.0,
-            details: Vec::new(),
-            series: None,
-            timeline: Vec::new(),
-            calls: Calls::default(),
-            memory: Memory {
-                before: resident(1),
-                peak_rss_bytes: 4000,
-                peak_virtual_bytes: 0,
-                peak_live_bytes: 3000,
-                end: None,
-                harness_bytes: 0,
-                freed: resident(2000),
-                settled: Some(resident(1000)),
-            },
-            usage: Usage { minor_faults: 7, ..Usage::default() },
-            verified_blocks: None,
-            false_sharing: None,
-        }))
     }
 
     /// Runs of a case: one list of values for each allocator.
@@ -252,7 +208,7 @@ pub(super) mod tests {
         let mut runs = Vec::new();
         for (allocator, values) in values.iter().enumerate() {
             for (round, &value) in (0..).zip(values.iter()) {
-                let outcome = measured(better, unit, value);
+                let outcome = GridOutcome::Measured(Box::new(harness_run(better, unit, value)));
                 runs.push(GridRun { part: 0, case, allocator, round, seconds: 1.0, outcome });
             }
         }

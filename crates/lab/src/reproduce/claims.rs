@@ -107,13 +107,14 @@ impl Judged {
 
 /// A number for a sentence: three digits where there are decimals, and all of those before.
 pub(crate) fn number(value: f64) -> String {
-    if value >= 100.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
+    let decimals = match value {
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        0.1.. => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// The median of some rounds for a sentence.
@@ -137,6 +138,12 @@ mod tests {
         assert_eq!(more(&[1.0, 9.0], &[2.0, 8.0]), Say::Both);
         assert_eq!(more(&[1.0, 9.0], &[2.0]), Say::No);
         assert_eq!(more(&[1.0], &[]), Say::Nothing);
+    }
+
+    #[test]
+    fn numbers_in_sentences_have_three_digits() {
+        let shown = [5497.0, 62.04, 1.5, 0.5, 0.0123].map(number);
+        assert_eq!(shown, ["5497", "62.0", "1.50", "0.500", "0.0123"]);
     }
 
     #[test]

@@ -10,8 +10,11 @@ use freehold_model::{
 use crate::reproduce::plan::{Plan, Scale};
 use crate::statistics::median;
 
-/// A number of a run.
-pub(crate) type Quantity = fn(&Numbers) -> f64;
+/// A number of a run, which some runs lack.
+pub(crate) type Quantity = fn(&Numbers) -> Option<f64>;
+
+/// What the harness is about.
+pub(crate) const VALUE: Quantity = |numbers| Some(numbers.value());
 
 /// The numbers of one allocator at one place, by round.
 pub(crate) type Rounds = BTreeMap<u32, f64>;
@@ -35,6 +38,12 @@ impl Evidence<'_> {
         named.or_else(|| self.allocators.iter().position(|own| own.family.as_deref() == Some(name)))
     }
 
+    /// What is at a place, in words.
+    pub(crate) fn label(&self, place: &[u64]) -> String {
+        let case = self.plan.cases.iter().find(|case| case.place == place);
+        case.map_or_else(String::new, |case| case.label.clone())
+    }
+
     fn runs_at(&self, place: &[u64], allocator: usize) -> impl Iterator<Item = &ReproducedRun> {
         let is_it = move |run: &&ReproducedRun| {
             run.allocator == allocator && self.plan.cases[run.case].place == place
@@ -45,7 +54,7 @@ impl Evidence<'_> {
     /// The numbers of an allocator at a place.
     pub(crate) fn rounds(&self, place: &[u64], allocator: usize, of: Quantity) -> Rounds {
         let number = |run: &ReproducedRun| match &run.outcome {
-            ReproducedOutcome::Measured(numbers) => Some((run.round, of(numbers))),
+            ReproducedOutcome::Measured(numbers) => Some((run.round, of(numbers)?)),
             ReproducedOutcome::Failed(_) => None,
         };
         self.runs_at(place, allocator).filter_map(number).collect()

@@ -5,7 +5,7 @@ use freehold_model::{Better, Chart, Claim, Numbers, Panel, PanelColumn, Whose};
 
 use crate::known::FREEHOLD;
 use crate::reproduce::claims::{Say, all_say, asked, number, published, typical};
-use crate::reproduce::evidence::{Evidence, Published, Quantity, Rounds, panel};
+use crate::reproduce::evidence::{Evidence, Published, Quantity, Rounds, VALUE, panel};
 use crate::reproduce::plan::{Case, Experiment, Plan, Scale, Under, Work};
 
 const MTMALLOC: &str = "model:mtmalloc";
@@ -80,8 +80,8 @@ fn rounds_of(scale: &Scale) -> u64 {
 fn plan(scale: &Scale) -> Plan {
     let rounds = rounds_of(scale);
     let work = || {
-        let numbers = [("rounds", rounds), ("blocks", BLOCKS), ("size", SIZE), ("threads", 1)];
-        Work::Harness("chunk-scan", numbers.map(|(name, value)| (name, value.to_string())).into())
+        let options = [("rounds", rounds), ("blocks", BLOCKS), ("size", SIZE), ("threads", 1)];
+        Work::harness("chunk-scan", &options)
     };
     let seconds = |share: f64| share * rounds as f64 / ROUNDS as f64;
     let mut cases: Vec<Case> = CHUNK_SIZES
@@ -113,11 +113,12 @@ fn plan(scale: &Scale) -> Plan {
     Plan { cases, scaled }
 }
 
-const ELAPSED: Quantity = Numbers::value;
+const ELAPSED: Quantity = VALUE;
 /// Of a single thread, this is what the times of a quiet machine would be.
-const PROCESSOR: Quantity = |numbers| numbers.usage().user_seconds + numbers.usage().system_seconds;
-const IN_USER: Quantity = |numbers| numbers.usage().user_seconds;
-const IN_SYSTEM: Quantity = |numbers| numbers.usage().system_seconds;
+const PROCESSOR: Quantity =
+    |numbers| Some(numbers.usage().user_seconds + numbers.usage().system_seconds);
+const IN_USER: Quantity = |numbers| Some(numbers.usage().user_seconds);
+const IN_SYSTEM: Quantity = |numbers| Some(numbers.usage().system_seconds);
 
 /// Seconds of each round of the program.
 fn round_times(numbers: &Numbers) -> Vec<f64> {
@@ -238,4 +239,54 @@ fn faster(evidence: &Evidence<'_>) -> Claim {
     };
     let all: Vec<(Say, String)> = CHUNK_SIZES.iter().map(against).collect();
     claim.found_in_all(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_model::ClaimVerdict::{CannotBeTested, DoesNotHold, Holds};
+    use freehold_model::{Column, HarnessRun, Readings, Usage};
+
+    use super::*;
+    use crate::reproduce::invented::{invented, machine, seconds};
+
+    /// A run that takes so long on the processor, in rounds that take as much as `of` says.
+    fn run(user_seconds: f64, of: impl Fn(u64) -> f64) -> HarnessRun {
+        let column = |unit: &str| Column { name: unit.to_owned(), unit: unit.to_owned() };
+        let columns = vec![column("round"), column("seconds")];
+        let rows = (0..ROUNDS).map(|round| vec![round as f64, of(round)]).collect();
+        let run = seconds(user_seconds);
+        let usage = Usage { user_seconds, ..run.usage };
+        HarnessRun { usage, series: Some(Readings { columns, rows }), ..run }
+    }
+
+    fn under(name: &str, place: &[u64], twenty: f64) -> HarnessRun {
+        match (name, place[0]) {
+            (FREEHOLD, _) => run(1.0, |_| 0.01),
+            (_, 9) => run(300.0, |round| round as f64),
+            (_, 20) => run(twenty, |round| round as f64),
+            _ => run(40.0, |round| round as f64),
+        }
+    }
+
+    #[test]
+    fn ratios_hold_within_a_factor_of_two_and_rounds_that_are_alike_are_flat() {
+        let all = &[MTMALLOC, FREEHOLD];
+        let found =
+            invented("gove-chunksize", machine(2), all, |name, place| under(name, place, 60.0));
+        assert_eq!(found.verdict("chunks of 20 pages").0, Holds);
+        assert_eq!(found.verdict("chunks of 30 pages").0, Holds);
+        assert_eq!(found.verdict("under Freehold every round").0, Holds);
+        assert_eq!(found.verdict("Freehold is faster").0, Holds);
+        let found =
+            invented("gove-chunksize", machine(2), all, |name, place| under(name, place, 200.0));
+        assert_eq!(found.verdict("chunks of 20 pages").0, DoesNotHold);
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_ratios_where_memory_was_too_short_for_all_rounds() {
+        let small = Scale { available_bytes: 1 << 30, ..machine(2) };
+        let all = &[MTMALLOC, FREEHOLD];
+        let found = invented("gove-chunksize", small, all, |name, place| under(name, place, 60.0));
+        assert_eq!(found.verdict("chunks of 20 pages").0, CannotBeTested);
+    }
 }

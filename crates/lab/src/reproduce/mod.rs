@@ -6,15 +6,21 @@
 //!
 //! - [`plan`]: what is run, and how an experiment is described
 //! - `evidence`: what the runs gave, and panels of it
-//! - `claims`: from numbers to verdicts
+//! - `claims`, `standing`: from numbers to verdicts
 //! - `oracle`, `lockless`, `hoard`, `gove`, `tcl`: the publications
 
 mod claims;
 mod evidence;
 mod gove;
+mod hoard;
+#[cfg(test)]
+mod invented;
+mod lockless;
 mod oracle;
 mod perform;
 pub mod plan;
+mod standing;
+mod tcl;
 
 pub use evidence::Evidence;
 pub use perform::{Observer, Watcher, perform, steps};
@@ -22,7 +28,8 @@ pub use plan::{Experiment, Plan, Scale};
 
 /// Every experiment, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    oracle::EXPERIMENTS.into_iter().chain(gove::EXPERIMENTS)
+    let others = [lockless::EXPERIMENTS.as_slice(), &hoard::EXPERIMENTS, &gove::EXPERIMENTS];
+    oracle::EXPERIMENTS.iter().chain(others.into_iter().flatten()).chain(&tcl::EXPERIMENTS).copied()
 }
 
 /// The experiment of this name.

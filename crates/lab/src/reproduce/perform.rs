@@ -95,7 +95,8 @@ fn one(
                 });
             }
         };
-        let environment = &case.environment;
+        let environment =
+            case.environment.iter().map(|(name, it)| (name.clone(), it.into())).collect();
         let task = Task { arguments: case.arguments(), environment, started: &started };
         let numbers = match case.work {
             Work::Pairs(_) => runner

@@ -133,6 +133,28 @@ pub(crate) enum Work {
     Harness(&'static str, Vec<(&'static str, String)>),
 }
 
+/// The value of an option that is asked for and has no value.
+pub(crate) const FLAG: &str = "";
+
+impl Work {
+    /// A harness whose options are numbers.
+    pub(crate) fn harness(name: &'static str, options: &[(&'static str, u64)]) -> Self {
+        let options = options.iter().map(|(name, value)| (*name, value.to_string()));
+        Self::Harness(name, options.collect())
+    }
+
+    /// The same with one more option.
+    pub(crate) fn and(self, name: &'static str, value: &str) -> Self {
+        match self {
+            Self::Harness(harness, mut options) => {
+                options.push((name, value.to_owned()));
+                Self::Harness(harness, options)
+            }
+            pairs @ Self::Pairs(_) => pairs,
+        }
+    }
+}
+
 impl Case {
     /// A case that runs under all allocators.
     pub(crate) fn new(label: String, place: &[u64], work: Work, seconds: f64) -> Self {
@@ -168,7 +190,10 @@ impl Case {
             Work::Pairs(params) => child::arguments(params),
             Work::Harness(name, options) => {
                 let words = ["workload", name].map(str::to_owned).into_iter();
-                let options = options.iter().map(|(name, value)| format!("--{name}={value}"));
+                let options = options.iter().map(|(name, value)| match value.as_str() {
+                    FLAG => format!("--{name}"),
+                    value => format!("--{name}={value}"),
+                });
                 words.chain(options).collect()
             }
         }
@@ -188,9 +213,10 @@ impl Case {
 mod tests {
     use super::*;
     use crate::reproduce::all;
+    use crate::reproduce::invented::machine;
 
-    pub(crate) fn scale(cpus: u32, is_quick: bool) -> Scale {
-        Scale { cpus, available_bytes: 16 << 30, seconds: 0.1, is_quick }
+    fn scale(cpus: u32, is_quick: bool) -> Scale {
+        Scale { is_quick, ..machine(cpus) }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod totals;
 pub use create::{Draft, LEAST_LIMIT};
 pub use error::{Damage, TraceError};
 pub use freehold_trace::file::VARIABLE;
+pub(crate) use objects::ByNumber;
 pub use objects::{Event, Object, Step, Walk};
 pub use open::{Process, Tolerance, Trace};
 pub use seal::seal;

@@ -90,11 +90,11 @@ pub struct Step {
     pub event: Event,
 }
 
-/// Hashes addresses, which need no protection against who chose them: a multiplication does.
+/// Hashes numbers that need no protection against who chose them: a multiplication does.
 #[derive(Default)]
-struct AddressHasher(u64);
+pub(crate) struct NumberHasher(u64);
 
-impl Hasher for AddressHasher {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -105,20 +105,25 @@ impl Hasher for AddressHasher {
         }
     }
 
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
     fn write_u64(&mut self, number: u64) {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }
 
-type ByAddress<T> = HashMap<u64, T, BuildHasherDefault<AddressHasher>>;
+/// Values by such a number.
+pub(crate) type ByNumber<K, T> = HashMap<K, T, BuildHasherDefault<NumberHasher>>;
 
 /// The way through the events of a process, in an order in which they can have happened.
 pub struct Walk<'a> {
     merge: Merge<'a>,
-    live: ByAddress<Object>,
+    live: ByNumber<u64, Object>,
     /// What the `realloc` under way in a thread was called with, if that is known.
-    resizing: HashMap<u32, (u64, Object)>,
+    resizing: ByNumber<u32, (u64, Object)>,
     /// Events that are to be told before the next record is read.
     queue: VecDeque<Step>,
     level: u32,
@@ -131,8 +136,8 @@ impl<'a> Walk<'a> {
         trace.process(process)?;
         Ok(Self {
             merge: Merge::new(trace, process),
-            live: ByAddress::default(),
-            resizing: HashMap::new(),
+            live: ByNumber::default(),
+            resizing: ByNumber::default(),
             queue: VecDeque::new(),
             level: 0,
             serial: 0,

@@ -1,26 +1,33 @@
 //! A file that processes map code from: where its parts belong in memory, how to unwind through
 //! it, and which data has names. It must not know which process maps it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use framehop::ExplicitModuleSectionInfo;
+use object::elf::PF_X;
 use object::{
     Object, ObjectSection, ObjectSegment, ObjectSymbol, Section, SegmentFlags, SymbolKind,
 };
 
+use super::variable::{Declared, variables};
+
 /// The bytes of a section.
 pub(crate) type Bytes = Arc<[u8]>;
 
-/// Where debug files are kept, by build-id.
-const DEBUG_FILES: &str = "/usr/lib/debug/.build-id";
+/// Where debug files are kept.
+const DEBUG_FILES: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
 
-/// A part of the file that is loaded.
-#[derive(Debug, Clone)]
+/// Directories like that which are asked first, as a list like that of `PATH`.
+const DEBUG_DIRECTORIES: &str = "FREEHOLD_DEBUG_DIRS";
+
+/// A part of the file that is loaded, with code in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Load {
     /// Where it is in the file.
     file: Range<u64>,
@@ -43,10 +50,14 @@ pub(crate) struct CodeFile {
     pub(crate) is_allocator: bool,
     /// Whether it is the C library or the loader.
     pub(crate) is_c_library: bool,
-    loads: Vec<Load>,
+    code: Vec<Load>,
+    /// The addresses that all parts take.
+    span: Range<u64>,
     /// How to unwind through it.
     sections: ExplicitModuleSectionInfo<Bytes>,
     data: Vec<Datum>,
+    /// Where data is declared, by its address; read when it is asked for first.
+    declared: OnceLock<HashMap<u64, Declared>>,
     /// Where exported functions are that ask the system for memory.
     mapping: Vec<(&'static str, u64)>,
 }
@@ -59,7 +70,7 @@ impl CodeFile {
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let bytes = fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
-        let loads = file.segments().filter_map(|segment| load(&segment)).collect();
+        let loads: Vec<_> = file.segments().filter_map(|segment| load(&segment)).collect();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_c_library = name.starts_with("libc.so") || name.starts_with("ld-linux");
         let exports: HashSet<_> = file
@@ -71,26 +82,23 @@ impl CodeFile {
             path: path.to_owned(),
             is_allocator: exports.contains("malloc") && !is_c_library,
             is_c_library,
-            loads,
+            span: span(loads.iter().map(|(load, _)| load)),
+            code: loads.into_iter().filter_map(|(load, is_code)| is_code.then_some(load)).collect(),
             sections: sections(&file),
             data: data(&file),
+            declared: OnceLock::new(),
             mapping: mapping(&file),
         })
     }
 
-    /// The distance from the file's own addresses to a mapping of it.
+    /// The distance from the file's own addresses to a mapping of its code.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
-        // A mapping begins at a page, and so may begin before the part that it is for.
-        let load = self.loads.iter().find(|load| load.file.end > offset)?;
-        let own = load.addresses.start.wrapping_sub(load.file.start).wrapping_add(offset);
-        Some(start.wrapping_sub(own))
+        bias(&self.code, start, offset)
     }
 
     /// The addresses that the whole file takes, of its own.
     pub(crate) fn span(&self) -> Range<u64> {
-        let start = self.loads.iter().map(|load| load.addresses.start).min().unwrap_or(0);
-        let end = self.loads.iter().map(|load| load.addresses.end).max().unwrap_or(0);
-        start..end
+        self.span.clone()
     }
 
     /// What the unwinder needs of it.
@@ -124,14 +132,36 @@ impl CodeFile {
         let found = self.data.iter().find(|datum| datum.addresses.contains(&address))?;
         Some((&found.name, address - found.addresses.start))
     }
+
+    /// Where the data at an address of the file is declared.
+    pub(crate) fn declared(&self, address: u64) -> Option<&Declared> {
+        let found = self.data.iter().find(|datum| datum.addresses.contains(&address))?;
+        let declared = self.declared.get_or_init(|| declared(&self.path).unwrap_or_default());
+        declared.get(&found.addresses.start)
+    }
 }
 
-fn load<'data>(segment: &impl ObjectSegment<'data>) -> Option<Load> {
-    let SegmentFlags::Elf { .. } = segment.flags() else { return None };
+/// A part, and whether there is code in it.
+fn load<'data>(segment: &impl ObjectSegment<'data>) -> Option<(Load, bool)> {
+    let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { return None };
     let (offset, size) = segment.file_range();
     let address = segment.address();
     let addresses = address..address + segment.size();
-    Some(Load { file: offset..offset + size, addresses })
+    Some((Load { file: offset..offset + size, addresses }, p_flags.0 & PF_X.0 != 0))
+}
+
+/// The distance from a file's own addresses to a mapping of one of these parts of it.
+fn bias(code: &[Load], start: u64, offset: u64) -> Option<u64> {
+    // A mapping begins at a page, and so may begin before the part that it is for; another part
+    // may end in that page, and be meant to lie elsewhere.
+    let load = code.iter().find(|load| load.file.end > offset)?;
+    let own = load.addresses.start.wrapping_sub(load.file.start).wrapping_add(offset);
+    Some(start.wrapping_sub(own))
+}
+
+fn span<'a>(loads: impl Iterator<Item = &'a Load> + Clone) -> Range<u64> {
+    let start = loads.clone().map(|load| load.addresses.start).min().unwrap_or(0);
+    start..loads.map(|load| load.addresses.end).max().unwrap_or(0)
 }
 
 fn sections(file: &object::File<'_>) -> ExplicitModuleSectionInfo<Bytes> {
@@ -175,6 +205,18 @@ fn data(file: &object::File<'_>) -> Vec<Datum> {
     separate.unwrap_or_else(|| data_symbols(file.dynamic_symbols()))
 }
 
+/// Where the data of the file at a path is declared: told by the file, or by its debug file.
+fn declared(path: &Path) -> Option<HashMap<u64, Declared>> {
+    let bytes = fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let own = variables(&file);
+    if !own.is_empty() {
+        return Some(own);
+    }
+    let separate = debug_file(&file)?;
+    Some(variables(&object::File::parse(&*separate).ok()?))
+}
+
 fn data_symbols<'data>(symbols: impl Iterator<Item = impl ObjectSymbol<'data>>) -> Vec<Datum> {
     let data = symbols.filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0);
     data.filter_map(|symbol| {
@@ -187,10 +229,31 @@ fn data_symbols<'data>(symbols: impl Iterator<Item = impl ObjectSymbol<'data>>) 
 fn debug_file(file: &object::File<'_>) -> Option<Vec<u8>> {
     let id = file.build_id().ok()??;
     let (first, rest) = id.split_first()?;
-    let mut path = format!("{DEBUG_FILES}/{first:02x}/");
+    let mut name = format!(".build-id/{first:02x}/");
     for byte in rest {
         // Writing to a string cannot fail.
-        let _ = write!(path, "{byte:02x}");
+        let _ = write!(name, "{byte:02x}");
     }
-    fs::read(path + ".debug").ok()
+    name.push_str(".debug");
+    debug_directories().into_iter().find_map(|directory| fs::read(directory.join(&name)).ok())
+}
+
+/// The directories in which debug files are looked for.
+pub(crate) fn debug_directories() -> Vec<PathBuf> {
+    let own = env::var_os(DEBUG_DIRECTORIES).unwrap_or_default();
+    let own: Vec<PathBuf> = env::split_paths(&own).filter(|path| path.is_absolute()).collect();
+    own.into_iter().chain(DEBUG_FILES.map(PathBuf::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_of_code_that_begins_in_the_page_of_another_part_is_taken_for_code() {
+        // As linkers put it that waste no space in the file: read-only data up to 0x5c80, code
+        // from there, one page further on in memory.
+        let code = Load { file: 0x5c80..0x9000, addresses: 0x6c80..0xa000 };
+        assert_eq!(bias(&[code], 0x7f00_0000_6000, 0x5000), Some(0x7f00_0000_0000));
+    }
 }

@@ -5,4 +5,5 @@ pub(crate) mod file;
 pub(crate) mod image;
 pub(crate) mod symbol;
 pub(crate) mod touch;
+mod variable;
 pub(crate) mod wait;

@@ -6,6 +6,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use freehold_model::Frame;
 
+use super::file::debug_directories;
 use super::image::{Files, Place};
 
 /// Gives names to places, each looked up once.
@@ -16,7 +17,8 @@ pub(crate) struct Symbols {
 
 impl Symbols {
     pub(crate) fn new() -> Self {
-        Self { symbolizer: Symbolizer::new(), known: HashMap::new() }
+        let symbolizer = Symbolizer::builder().set_debug_dirs(Some(debug_directories())).build();
+        Self { symbolizer, known: HashMap::new() }
     }
 
     /// The function at a place, after those that were inlined there, the innermost first.

@@ -1,8 +1,8 @@
 //! What of each kind of document is on the page.
 
 use freehold_model::{
-    BenchDocument, CompareDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose, Stored,
-    TrialOutcome,
+    BenchDocument, CompareDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose,
+    ReplayDocument, ReplayOutcome, Stored, TrialOutcome,
 };
 
 use super::chart::{Chart, Curve};
@@ -10,7 +10,9 @@ use super::curves::{Meaning, Number, charts, timeline};
 use super::intervals::{self, Row};
 use super::{Article, Part};
 use crate::bench::{self, Detail};
-use crate::{compare, compare_failures, failures, grid, grid_failures, tables};
+use crate::{
+    compare, compare_failures, failures, grid, grid_failures, replay, replay_failures, tables,
+};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -20,6 +22,7 @@ pub(super) fn article(document: &Stored) -> Article {
         Stored::Compare(document) => of_comparison(document),
         Stored::Bench(document) => of_bench(document),
         Stored::Grid(document) => of_grid(document),
+        Stored::Replay(document) => of_replay(document),
     }
 }
 
@@ -224,4 +227,46 @@ fn grid_timeline(document: &GridDocument, harness: &str) -> Option<Chart> {
 
 fn readings(run: &HarnessRun) -> Vec<(f64, f64)> {
     run.timeline.iter().map(|own| (own.at_seconds, own.rss_bytes as f64 / MIB)).collect()
+}
+
+fn of_replay(document: &ReplayDocument) -> Article {
+    let name = |allocator: usize| document.allocators[allocator].name.clone();
+    let others = document.summary.iter().filter(|own| own.allocator != document.reference);
+    let ratios = others.filter_map(|own| {
+        Some(Row { name: name(own.allocator), look: own.allocator, ratio: own.ratio? })
+    });
+    let title = format!("Processor time relative to {}: right is slower", name(document.reference));
+    let ratios = intervals::html(&title, &ratios.collect::<Vec<_>>());
+    let parts = [
+        warnings(&document.warnings, replay_failures(document)),
+        figures("Ratios", ratios.into_iter().collect()),
+        figures("Memory over time", drawn(replay_timeline(document).as_slice())),
+        Some(Part::Section(replay::section(document))),
+    ];
+    Article { heading: replay::heading(document), parts: parts.into_iter().flatten().collect() }
+}
+
+/// Resident memory over time in the first run under each allocator, over the bytes alive.
+fn replay_timeline(document: &ReplayDocument) -> Option<Chart> {
+    let measured = (0..document.allocators.len()).filter_map(|allocator| {
+        let mut own = document.runs.iter().filter(|run| run.allocator == allocator);
+        own.find_map(|run| match &run.outcome {
+            ReplayOutcome::Measured(measured) => Some((allocator, measured)),
+            ReplayOutcome::Failed(_) => None,
+        })
+    });
+    let mut curves = Vec::new();
+    for (look, run) in measured {
+        let points = |bytes: &dyn Fn(&freehold_model::Reading) -> f64| {
+            run.timeline.iter().map(|own| (own.at_seconds, bytes(own) / MIB)).collect()
+        };
+        let name = document.allocators[look].name.clone();
+        curves.push(Curve { name, look, points: points(&|own| run.beyond(own.rss_bytes)) });
+        if look == document.reference {
+            let (name, look) = (format!("alive, under {}", curves[curves.len() - 1].name), 0);
+            let look = look + document.allocators.len();
+            curves.push(Curve { name, look, points: points(&|own| own.live_bytes as f64) });
+        }
+    }
+    timeline("Resident memory over time", "MiB", curves)
 }

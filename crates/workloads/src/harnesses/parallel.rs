@@ -79,7 +79,7 @@ struct InFlight(AtomicU64);
 
 struct Parallel {
     /// From each thread to each, in rows of a sender.
-    boxes: Mapping<Mailbox>,
+    boxes: Mapping<Mailbox<[Held; ROOM]>>,
     in_flight: Mapping<InFlight>,
     most_in_flight: u64,
     /// Threads that still send.
@@ -105,7 +105,7 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
     let set = settings.size("set");
     let buffers = settings.size("buffers");
     let work = Parallel {
-        boxes: Mailbox::many(&session, threads * threads, ROOM)?,
+        boxes: session.fill(threads * threads, |_| Mailbox::new(Default::default()))?,
         in_flight: session.fill(threads, |_| InFlight(AtomicU64::new(0)))?,
         most_in_flight: settings.count("in-flight") / threads as u64,
         sending: AtomicU64::new(threads as u64),

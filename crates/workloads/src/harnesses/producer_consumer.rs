@@ -13,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::outcome::{Detail, Outcome};
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::worker::{Halt, Worker};
+use crate::worker::{Halt, Held, Worker};
 
 pub(super) const BLOW_UP: Metric =
     Metric { name: "memory blow-up", unit: "resident/requested", better: Better::Lower };
@@ -54,7 +54,7 @@ const LOOK_EVERY: u64 = 1024;
 
 struct ProducerConsumer {
     /// One for each pair.
-    boxes: Mapping<Mailbox>,
+    boxes: Mapping<Mailbox<Mapping<Held>>>,
     /// How many blocks each pair's producer will not send any more, or may yet.
     left: Mapping<AtomicU64>,
     /// Blocks that stay in a box until no more will come.
@@ -65,11 +65,11 @@ struct ProducerConsumer {
 fn run(settings: &Settings) -> Result<Outcome, Error> {
     let session = Session::new(settings)?;
     let pairs = session.threads as usize / 2;
-    let items = settings.count("items");
+    let (items, live) = (settings.count("items"), settings.size("live"));
     let work = ProducerConsumer {
-        boxes: Mailbox::many(&session, pairs, settings.size("live"))?,
+        boxes: session.fill_with(pairs, |_| session.map(live).map(Mailbox::new))?,
         left: session.fill(pairs, |_| AtomicU64::new(items))?,
-        kept: settings.size("live") / 4 * 3,
+        kept: live / 4 * 3,
         size: settings.size("size"),
     };
     let slots = Slots::new(&session, |_| Ok(()))?;

@@ -84,7 +84,7 @@ fn series(series: &outcome::Series) -> model::Readings {
     }
 }
 
-fn reading(reading: &Reading) -> model::Reading {
+pub(super) fn reading(reading: &Reading) -> model::Reading {
     model::Reading {
         at_seconds: reading.at.as_secs_f64(),
         calls: reading.calls,
@@ -111,7 +111,7 @@ pub(super) fn memory(memory: &outcome::Memory, live: outcome::Live) -> model::Me
     }
 }
 
-fn resident(resident: resident::Resident) -> model::Resident {
+pub(super) fn resident(resident: resident::Resident) -> model::Resident {
     model::Resident {
         rss_bytes: resident.rss_bytes,
         anonymous_bytes: resident.anonymous_bytes,

@@ -10,13 +10,13 @@ mod figure5;
 mod table1;
 mod table2;
 
-use freehold_model::{Claim, Handoff, Length, Numbers, PairsParams, Sizes};
+use freehold_model::{Claim, Handoff, Length, PairsParams, Sizes};
 
-use crate::known::FREEHOLD;
 use crate::plan::{expected_resident_bytes, expected_run_seconds};
-use crate::reproduce::claims::{Judged, Say, asked, compare, number, published, typical};
-use crate::reproduce::evidence::{Evidence, Quantity, Rounds, middle};
+use crate::reproduce::claims::{compare, number, published, typical};
+use crate::reproduce::evidence::{Evidence, Quantity, Rounds, VALUE};
 use crate::reproduce::plan::{Case, Experiment, Plan, Scale, Work};
+use crate::reproduce::standing::{self, RATE, named_leads};
 
 const SOURCE: &str = "R. Weisner, How Memory Allocation Affects Performance in Multithreaded \
                       Programs, Oracle Technology Network, 2012";
@@ -51,7 +51,7 @@ const T3_PAIRS: &[u64] = &[32, 64, 128];
 const HEADS: &[&str] = &["pairs", "max size"];
 
 /// Loops a second.
-const SPEED: Quantity = Numbers::value;
+const SPEED: Quantity = VALUE;
 
 fn params(pairs: u64, max_bytes: u64, seconds: f64) -> PairsParams {
     PairsParams {
@@ -124,74 +124,15 @@ fn grid(evidence: &Evidence<'_>) -> (Vec<u64>, Vec<u64>) {
     (part(0), part(1))
 }
 
-/// The allocators of the article that are here.
-fn of_the_article(evidence: &Evidence<'_>) -> Vec<usize> {
-    [LIBC, MTMALLOC, HOARD].iter().filter_map(|name| evidence.find(name)).collect()
-}
-
-/// Whether an allocator is ahead of all the others at a place: nobody beats it in every round.
-fn is_ahead(
-    evidence: &Evidence<'_>,
-    place: &[u64],
-    first: usize,
-    others: &[usize],
-) -> (Say, String) {
-    let own = evidence.rounds(place, first, SPEED);
-    let against = |other: &usize| {
-        let rounds = evidence.rounds(place, *other, SPEED);
-        (compare(&own, &rounds, |own, other| own >= other), *other, rounds)
-    };
-    let all: Vec<(Say, usize, Rounds)> = others.iter().map(against).collect();
-    let name = |index: usize| &evidence.allocators[index].name;
-    let best = all.iter().max_by(|a, b| {
-        let key = |rounds: &Rounds| middle(rounds).unwrap_or(0.0);
-        key(&a.2).total_cmp(&key(&b.2))
-    });
-    let text = best.map_or_else(String::new, |(_, other, rounds)| {
-        format!(
-            "{} and {} B: {} {}, {} {}",
-            plural(place[0]),
-            place[1],
-            name(first),
-            typical(&own),
-            name(*other),
-            typical(rounds)
-        )
-    });
-    let has = |wanted: Say| all.iter().any(|(say, ..)| *say == wanted);
-    let say = match () {
-        () if has(Say::No) => Say::No,
-        () if has(Say::Both) => Say::Both,
-        () if has(Say::Yes) => Say::Yes,
-        () => Say::Nothing,
-    };
-    (say, text)
-}
-
-fn leads(evidence: &Evidence<'_>, claim: Judged, first: usize, others: &[usize]) -> Claim {
-    let places = evidence.places();
-    let all: Vec<_> = places.iter().map(|p| is_ahead(evidence, p, first, others)).collect();
-    let count = all.iter().filter(|(say, _)| *say != Say::Nothing).count();
-    if count > 0 && all.iter().all(|(say, _)| matches!(say, Say::Yes | Say::Nothing)) {
-        return claim.found(Say::Yes, format!("in all {count} rows"));
-    }
-    claim.found_in_all(&all)
-}
-
 fn exclusive_leads(evidence: &Evidence<'_>) -> Claim {
     let claim = published("new mtmalloc with exclusive buckets is the fastest in every row")
         .there("32 pairs, 256 B: 5,497, then umem 4,416");
-    match evidence.find(EXCLUSIVE) {
-        Some(first) => leads(evidence, claim, first, &of_the_article(evidence)),
-        None => claim.cannot("its model was not run"),
-    }
+    named_leads(evidence, claim, &evidence.places(), RATE, EXCLUSIVE, &[LIBC, MTMALLOC, HOARD])
 }
 
 fn freehold_leads(evidence: &Evidence<'_>) -> Claim {
-    let claim = asked("Freehold is the fastest in every row");
-    let Some(first) = evidence.find(FREEHOLD) else { return claim.cannot("it was not run") };
-    let others: Vec<usize> = (0..evidence.allocators.len()).filter(|n| *n != first).collect();
-    leads(evidence, claim, first, &others)
+    let text = "Freehold is the fastest in every row";
+    standing::freehold_leads(evidence, text, &evidence.places(), RATE)
 }
 
 /// The rate with most pairs relative to that with fewest, round by round.

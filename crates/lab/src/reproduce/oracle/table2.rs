@@ -62,10 +62,9 @@ fn plan(scale: &Scale) -> Plan {
 
 const KIB: f64 = 1024.0;
 
-const AFTER_FREE: Quantity = |numbers| numbers.memory().freed.rss_bytes as f64 / KIB;
-const AT_PEAK: Quantity = |numbers| numbers.memory().peak_rss_bytes as f64 / KIB;
-const SETTLED: Quantity =
-    |numbers| numbers.memory().settled.map_or(f64::NAN, |it| it.rss_bytes as f64) / KIB;
+const AFTER_FREE: Quantity = |numbers| Some(numbers.memory().freed.rss_bytes as f64 / KIB);
+const AT_PEAK: Quantity = |numbers| Some(numbers.memory().peak_rss_bytes as f64 / KIB);
+const SETTLED: Quantity = |numbers| numbers.memory().settled.map(|it| it.rss_bytes as f64 / KIB);
 
 fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
     let ours = evidence.places();
