@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use freehold_lab::grid::{doubts, merge};
-use freehold_model::{GridDocument, SchemaError, Stored};
+use freehold_model::{Document, GridDocument, SchemaError, Stored, Timeline, from_json, kind_of};
+use freehold_report::Shown;
 
 use crate::advice;
 use crate::exit::{Exit, Failure};
@@ -14,13 +15,13 @@ use crate::ui::STANDARD_OUTPUT;
 
 /// The documents in these files, in their order. All grids together are one document, in the
 /// place of the first.
-pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Stored>, Failure> {
+pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Shown>, Failure> {
     let mut documents = Vec::new();
     let mut grids: Vec<GridDocument> = Vec::new();
     let mut place = 0;
     for file in files {
         match document(file)? {
-            Stored::Grid(grid) => {
+            Shown::Results(Stored::Grid(grid)) => {
                 if grids.is_empty() {
                     place = documents.len();
                 }
@@ -30,7 +31,7 @@ pub(crate) fn documents(files: &[PathBuf]) -> Result<Vec<Stored>, Failure> {
         }
     }
     if !grids.is_empty() {
-        documents.insert(place, Stored::Grid(Box::new(one(grids)?)));
+        documents.insert(place, Shown::Results(Stored::Grid(Box::new(one(grids)?))));
     }
     Ok(documents)
 }
@@ -53,18 +54,26 @@ fn one(mut grids: Vec<GridDocument>) -> Result<GridDocument, Failure> {
     Ok(whole)
 }
 
-fn document(file: &Path) -> Result<Stored, Failure> {
+fn document(file: &Path) -> Result<Shown, Failure> {
     let name = file.display();
     let text = read(file).map_err(|error| Failure::error(format!("cannot read {name}"), &error))?;
-    Stored::from_json(&text).map_err(|error| {
+    shown(&text).map_err(|error| {
         let failure = Failure::error(name.to_string(), &error);
         match error {
             SchemaError::WrongKind { .. } => {
-                failure.hint("report shows what bench, compare and replay have written with --json")
+                failure.hint("report shows what bench, compare, replay and timeline have written")
             }
             _ => failure,
         }
     })
+}
+
+/// What a page can be made of this text.
+fn shown(text: &str) -> Result<Shown, SchemaError> {
+    if kind_of(text)? == Timeline::KIND {
+        return from_json(text).map(|own| Shown::Timeline(Box::new(own)));
+    }
+    Stored::from_json(text).map(Shown::Results)
 }
 
 fn read(file: &Path) -> io::Result<String> {
@@ -77,7 +86,7 @@ fn read(file: &Path) -> io::Result<String> {
 }
 
 /// The only document; a failure where there are several, which a file of this kind cannot hold.
-pub(crate) fn only<'a>(documents: &'a [Stored], kind: &str) -> Result<&'a Stored, Failure> {
+pub(crate) fn only<'a>(documents: &'a [Shown], kind: &str) -> Result<&'a Shown, Failure> {
     if let [only] = documents {
         return Ok(only);
     }

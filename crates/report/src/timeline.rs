@@ -1,11 +1,13 @@
-//! Where threads' time went, drawn: a bar for each thread, memory beneath. It must not know how it
-//! was observed.
+//! Where threads' time went, drawn: a bar for each thread, memory beneath; and as a table. It must
+//! not know how it was observed.
 
 use std::fmt::Write as _;
 
 use freehold_model::{Shares, ThreadBar, Timeline};
 
-use crate::numbers::mib;
+use crate::numbers::{mib, percent};
+use crate::page::{self, Section};
+use crate::table::{Align, Cell, Table, Tone};
 
 /// Where bars begin, and how wide all columns are together.
 const LEFT: f64 = 170.0;
@@ -19,16 +21,86 @@ const TOP: f64 = 64.0;
 /// How high memory is drawn.
 const MEMORY: f64 = 80.0;
 
-/// The parts of a bar from below: what they are, their colour, and how to read them.
-type Part = (&'static str, &'static str, fn(&Shares) -> f64);
-const PARTS: [Part; 6] = [
-    ("user", "#3a9d4a", |shares| shares.usr),
-    ("kernel", "#d0332f", |shares| shares.sys),
-    ("waiting for a lock", "#f08c1e", |shares| shares.lck.unwrap_or_default()),
-    ("waiting for a processor", "#f5d327", |shares| shares.lat),
-    ("in a page fault", "#7a4fb5", |shares| shares.dfl.unwrap_or_default()),
-    ("asleep", "#dcdcdc", |shares| shares.slp),
+/// A part of a bar.
+pub(crate) struct Part {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// The name of its colour in a page's style.
+    pub(crate) class: &'static str,
+    colour: &'static str,
+    /// The head of its column in a table.
+    column: &'static str,
+    /// How to read it.
+    pub(crate) of: fn(&Shares) -> f64,
+}
+
+/// The parts of a bar from below.
+pub(crate) const PARTS: [Part; 6] = [
+    part("user", "usr", "#3a9d4a", "USR", |shares| shares.usr),
+    part("kernel", "sys", "#d0332f", "SYS", |shares| shares.sys),
+    part("waiting for a lock", "lck", "#f08c1e", "LCK", |shares| shares.lck.unwrap_or_default()),
+    part("waiting for a processor", "lat", "#f5d327", "LAT", |shares| shares.lat),
+    part("in a page fault", "dfl", "#7a4fb5", "DFL", |shares| shares.dfl.unwrap_or_default()),
+    part("asleep", "slp", "#dcdcdc", "SLP", |shares| shares.slp),
 ];
+
+const fn part(
+    name: &'static str,
+    class: &'static str,
+    colour: &'static str,
+    column: &'static str,
+    of: fn(&Shares) -> f64,
+) -> Part {
+    Part { name, class, colour, column, of }
+}
+
+/// The whole of a timeline as a table for a terminal.
+pub fn timeline_text(timeline: &Timeline) -> String {
+    page::text(vec![section(timeline)])
+}
+
+/// The same as Markdown.
+pub fn timeline_markdown(timeline: &Timeline) -> String {
+    page::markdown(vec![section(timeline)])
+}
+
+/// Where each thread's time went over the whole of a run.
+pub(crate) fn section(timeline: &Timeline) -> Section {
+    let left = ("Thread".to_owned(), Align::Left);
+    let right = PARTS.iter().map(|part| (part.column.to_owned(), Align::Right));
+    let mut table = Table::new([left].into_iter().chain(right));
+    for thread in &timeline.threads {
+        let shares = mean(timeline, thread);
+        let name = format!("{} {}", thread.tid, thread.name);
+        let cells = PARTS.iter().map(|part| Cell::plain(percent((part.of)(&shares))));
+        table.push([Cell::toned(name, Tone::Strong)].into_iter().chain(cells).collect());
+    }
+    let seconds = timeline.columns.last().map_or(0.0, |last| last.end_seconds);
+    let peak = timeline.columns.iter().map(|column| column.resident_bytes).max().unwrap_or(0);
+    let mut paragraph = format!(
+        "{}\n{seconds:.1} s observed; at most {} MiB resident.",
+        timeline.subject.join(" "),
+        mib(peak as f64)
+    );
+    if timeline.left_out > 0 {
+        let _ = write!(paragraph, "\n{} threads are not shown.", timeline.left_out);
+    }
+    Section { heading: "Where each thread's time went".to_owned(), paragraph, table: Some(table) }
+}
+
+/// Where a thread's time went over the whole of its life.
+pub(crate) fn mean(timeline: &Timeline, thread: &ThreadBar) -> Shares {
+    let there = || {
+        let columns = timeline.columns.iter().zip(&thread.columns);
+        columns.filter_map(|(column, shares)| Some((column.seconds, shares.as_ref()?)))
+    };
+    let whole: f64 = there().map(|(seconds, _)| seconds).sum();
+    let mut mean = Shares::default();
+    for (seconds, shares) in there().filter(|_| whole > 0.0) {
+        mean.add(shares, seconds / whole);
+    }
+    mean
+}
 
 /// The picture, as SVG.
 pub fn timeline_svg(timeline: &Timeline) -> String {
@@ -61,7 +133,7 @@ fn head(svg: &mut String, timeline: &Timeline) {
         escaped(&timeline.subject.join(" "))
     );
     let mut x = 10.0;
-    for (name, colour, _) in PARTS {
+    for Part { name, colour, .. } in &PARTS {
         let _ = writeln!(
             svg,
             "<rect x=\"{x}\" y=\"34\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\
@@ -92,8 +164,8 @@ fn bar(svg: &mut String, timeline: &Timeline, thread: &ThreadBar, y: f64, scale:
         let Some(shares) = shares else { continue };
         let x = LEFT + (column.end_seconds - column.seconds) * scale;
         let mut base = y + BAR;
-        for (_, colour, part) in PARTS {
-            let height = part(shares) * BAR;
+        for Part { colour, of, .. } in &PARTS {
+            let height = of(shares) * BAR;
             if height < 0.05 {
                 continue;
             }
@@ -157,6 +229,26 @@ mod tests {
     use freehold_model::TimeColumn;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_came_later_is_shown_by_the_time_that_it_was_there() {
+        let column = |end_seconds| TimeColumn { end_seconds, seconds: 1.0, resident_bytes: 0 };
+        let running = Shares { usr: 1.0, ..Shares::default() };
+        let asleep = Shares { slp: 1.0, ..Shares::default() };
+        let thread = ThreadBar {
+            tid: 7,
+            name: "late".to_owned(),
+            columns: vec![None, Some(running), Some(asleep)],
+            ..ThreadBar::default()
+        };
+        let text = timeline_text(&Timeline {
+            columns: vec![column(1.0), column(2.0), column(3.0)],
+            threads: vec![thread],
+            ..Timeline::default()
+        });
+        let row = text.lines().find(|line| line.contains("7 late")).expect("a row");
+        assert_eq!(row.matches("50 %").count(), 2, "{text}");
+    }
 
     #[test]
     fn a_bar_has_a_part_for_each_share_and_none_where_the_thread_was_not_there() {

@@ -32,4 +32,17 @@ fn every_thread_is_a_bar_and_every_column_the_whole_of_its_time() {
     // Orange: all but one of the six wait for the lock at any time.
     assert!(picture.matches("#f08c1e").count() > threads.len(), "{picture}");
     assert_eq!(picture.matches("<g><title>").count(), threads.len());
+
+    // The numbers make a page as well, and a table.
+    let page = directory.path().join("run.html");
+    let page_path = page.to_string_lossy();
+    run(&["report", &numbers_path, "-o", &page_path]).with(0);
+    let page = read(&page);
+    assert_eq!(page.matches("<div class=\"lane\">").count(), threads.len(), "{page}");
+    assert!(page.contains("waiting for a lock") && page.contains("resident, up to"), "{page}");
+    let table = run(&["report", &numbers_path]).with(0).out;
+    let rows = table.lines().filter(|line| line.contains("lock_asleep") && line.contains('%'));
+    assert_eq!(rows.count(), threads.len(), "{table}");
+    let refused = run(&["report", &numbers_path, "-o", "run.csv"]).with(2);
+    assert!(refused.err.contains("a timeline cannot be written as CSV"), "{}", refused.err);
 }

@@ -2,13 +2,13 @@
 
 use freehold_model::{
     BenchDocument, CompareDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose,
-    ReplayDocument, ReplayOutcome, Stored, TrialOutcome,
+    ReplayDocument, ReplayOutcome, Stored, Timeline, TrialOutcome,
 };
 
 use super::chart::{Chart, Curve};
 use super::curves::{Meaning, Number, charts, timeline};
 use super::intervals::{self, Row};
-use super::{Article, Part};
+use super::{Article, Part, lanes};
 use crate::bench::{self, Detail};
 use crate::{
     compare, compare_failures, failures, grid, grid_failures, replay, replay_failures, tables,
@@ -24,6 +24,14 @@ pub(super) fn article(document: &Stored) -> Article {
         Stored::Grid(document) => of_grid(document),
         Stored::Replay(document) => of_replay(document),
     }
+}
+
+/// What is shown of a timeline, which is the `number`-th on the page.
+pub(super) fn of_timeline(timeline: &Timeline, number: usize) -> Article {
+    let heading = "Threads over time".to_owned();
+    let drawing = Part::Lanes { heading, html: lanes::html(timeline, number) };
+    let section = Part::Section(crate::timeline::section(timeline));
+    Article { heading: timeline.subject.join(" "), parts: vec![drawing, section] }
 }
 
 fn drawn(charts: &[Chart]) -> Vec<String> {
