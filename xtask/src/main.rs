@@ -1,4 +1,5 @@
-//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts` and `comparisons`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts`, `overhead` and
+//! `comparisons`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -8,6 +9,7 @@ mod arrows;
 mod comparisons;
 mod licences;
 mod metadata;
+mod overhead;
 mod peers;
 mod sources;
 mod verdicts;
@@ -26,7 +28,11 @@ Commands:
             `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
   verdicts [REPEATS]
             diagnoses the programs of tests/known so often, and prints how often each verdict was
-            given to whom; needs a C and a C++ compiler, and a minute for each repeat
+            given to whom; needs a C and a C++ compiler, and two minutes for each repeat
+  overhead [PAIRS]
+            measures how much observing slows a contended program down, by so many pairs of runs
+            with and without, and what top takes for 256 threads; on a machine with nothing else
+            to do
   comparisons [same|delay|repeats [N]]
             tries on real processes whether `freehold compare` claims what is not there, finds a
             slowdown of 5 %, and gives the same answer again; takes half an hour";
@@ -42,6 +48,10 @@ fn main() -> ExitCode {
             verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
         }
         ["comparisons", ref words @ ..] => comparisons::run(words),
+        ["overhead"] => overhead::check(&metadata::read(false), 5),
+        ["overhead", pairs] if pairs.parse::<u32>().is_ok_and(|pairs| pairs > 0) => {
+            overhead::check(&metadata::read(false), pairs.parse().unwrap_or(1))
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -114,7 +114,7 @@ fn allocators(freehold: &Path) -> BTreeSet<String> {
 }
 
 /// Builds the command as users have it.
-fn built(root: &Path) -> PathBuf {
+pub(crate) fn built(root: &Path) -> PathBuf {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments = ["build", "--release", "--locked", "-p", "freehold-cli"];
     let status = Command::new(cargo).args(arguments).current_dir(root).status();
@@ -142,14 +142,20 @@ fn known(source: &Path, target: &Path) -> Option<Known> {
     let named = |what| Some(text.split_once(what)?.1.split_whitespace().next()?.to_owned());
     let (verdict, allocator) = (named("Verdict: ")?, named("Allocator: "));
     let name = source.file_stem()?.to_string_lossy().into_owned();
-    let program = target.join(&name);
+    let program = compiled(source, target);
+    Some(Known { name, verdict, allocator, program })
+}
+
+/// Compiles a program into a directory.
+pub(crate) fn compiled(source: &Path, target: &Path) -> PathBuf {
+    let program = target.join(source.file_stem().unwrap_or_default());
     let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
     let compiled = Command::new(if is_cpp { "c++" } else { "cc" })
         .args(["-O2", "-g", "-pthread", "-o"])
-        .args([&program, source])
+        .args([program.as_path(), source])
         .status();
-    assert!(compiled.is_ok_and(|status| status.success()), "{name} can be compiled");
-    Some(Known { name, verdict, allocator, program })
+    assert!(compiled.is_ok_and(|status| status.success()), "{} can be compiled", source.display());
+    program
 }
 
 /// The verdict on a program; what went wrong if there is none.
