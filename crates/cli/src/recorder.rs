@@ -12,7 +12,7 @@ use freehold_lab::child::Runner;
 use freehold_lab::replay::{self, Job, Pair};
 use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording, seal};
 use freehold_lab::{launch, machine};
-use freehold_model::{Allocator, ProcessRecording, RecordingCost, Touch};
+use freehold_model::{Allocator, Frees, ProcessRecording, RecordingCost, Touch};
 
 use crate::args::parse_bytes;
 use crate::attend::Attendant;
@@ -58,25 +58,13 @@ impl RecorderArgs {
         path: &Path,
         adjust: impl FnOnce(&mut Command),
     ) -> Result<Recorded, Failure> {
-        let catalogue = Catalogue::new(&[])?;
-        let recorder = catalogue.recorder()?;
-        let behind = self.allocator.as_deref().map(|name| catalogue.get(name)).transpose()?;
         let (name, arguments) = command
             .split_first()
             .ok_or_else(|| Failure::new(Exit::Usage, "no command is given"))?;
-        let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
-        for allocator in [Some(&recorder), behind.as_ref()].into_iter().flatten() {
-            if let Some(reason) = launch::obstacle(&program, allocator) {
-                return Err(Failure::new(Exit::NotLive, reason));
-            }
-        }
-        let draft = Draft::create(path, self.limit)
-            .map_err(|error| Failure::error(format!("cannot write {}", path.display()), &error))?;
+        let armed = Armed::new(name, self.allocator.as_deref(), path, self.limit)?;
         let mut prepared = Command::new(name);
-        prepared
-            .args(arguments)
-            .env(launch::PRELOAD, preload(&recorder, behind.as_ref())?)
-            .env(VARIABLE, &draft.path);
+        prepared.args(arguments);
+        armed.apply(&mut prepared);
         adjust(&mut prepared);
         let before = machine::children_seconds();
         // Before the start, so that no signal falls between.
@@ -84,8 +72,54 @@ impl RecorderArgs {
         let mut child = prepared.spawn().map_err(|error| start::not_started(name, &error))?;
         let status = attendant.wait(&mut child)?;
         let processor_seconds = machine::children_seconds() - before;
-        seal(&draft.path).map_err(|error| unreadable(path, &error))?;
+        seal(&armed.draft.path).map_err(|error| unreadable(path, &error))?;
         Ok(Recorded { status, processor_seconds })
+    }
+}
+
+/// A recorder that is ready for a command.
+pub(crate) struct Armed {
+    draft: Draft,
+    preload: OsString,
+}
+
+impl Armed {
+    /// Makes a trace at `path`, of at most `limit` bytes, for the command of this name and for the
+    /// allocator that is to serve it, if that is another than it has anyway.
+    pub(crate) fn new(
+        name: &OsStr,
+        allocator: Option<&str>,
+        path: &Path,
+        limit: u64,
+    ) -> Result<Self, Failure> {
+        let catalogue = Catalogue::new(&[])?;
+        let recorder = catalogue.recorder()?;
+        let behind = allocator.map(|name| catalogue.get(name)).transpose()?;
+        let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
+        for allocator in [Some(&recorder), behind.as_ref()].into_iter().flatten() {
+            if let Some(reason) = launch::obstacle(&program, allocator) {
+                return Err(Failure::new(Exit::NotLive, reason));
+            }
+        }
+        let draft = Draft::create(path, limit)
+            .map_err(|error| Failure::error(format!("cannot write {}", path.display()), &error))?;
+        Ok(Self { draft, preload: preload(&recorder, behind.as_ref())? })
+    }
+
+    /// Makes a command record its calls.
+    pub(crate) fn apply(&self, command: &mut Command) {
+        command.env(launch::PRELOAD, &self.preload).env(VARIABLE, &self.draft.path);
+    }
+
+    /// How many objects were freed so far, and by whom. The command may still run.
+    pub(crate) fn frees(&self) -> Result<Frees, TraceError> {
+        let trace = Trace::open(&self.draft.path, Tolerance::Salvage)?;
+        let mut frees = Frees::default();
+        for process in recording(&trace)? {
+            frees.all += process.calls.frees();
+            frees.elsewhere += process.freed_elsewhere;
+        }
+        Ok(frees)
     }
 }
 

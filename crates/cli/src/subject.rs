@@ -16,11 +16,12 @@ use clap::Args;
 use freehold_lab::launch;
 use freehold_model::Allocator;
 use freehold_observe::TargetError;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::catalogue::Catalogue;
 use crate::exit::{Exit, Failure};
+use crate::recorder::Armed;
 use crate::ui::Ui;
 use crate::{advice, start};
 
@@ -57,6 +58,12 @@ impl SubjectArgs {
             put_under(&mut command, &program, &Catalogue::new(&[])?.get(allocator)?)?;
         }
         Ok(Some(command))
+    }
+
+    /// A recorder for the command, which writes a trace at `path` of at most `limit` bytes.
+    pub(crate) fn armed(&self, path: &Path, limit: u64) -> Result<Armed, Failure> {
+        let name = self.command.first().map(OsString::as_os_str).unwrap_or_default();
+        Armed::new(name, self.allocator.as_deref(), path, limit)
     }
 
     /// What is to be traced; the tracer starts a command itself.
@@ -139,6 +146,14 @@ impl Subject {
         self.child.is_ok()
     }
 
+    /// Holds a command that was just started until the guard is dropped, so that nothing of it is
+    /// missed while observing is prepared. A process that was there before is left alone.
+    pub(crate) fn held(&self) -> Held {
+        let started = self.child.as_ref().ok();
+        let pid = started.and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        Held(pid.filter(|&pid| stop(pid)))
+    }
+
     /// Its command line.
     pub(crate) fn command_line(&self) -> Vec<String> {
         if self.is_command() {
@@ -177,6 +192,25 @@ impl Subject {
         let status = child.wait().map_err(waiting)?;
         Ok(if interrupted { own } else { start::ended_as(status) })
     }
+}
+
+/// A command that is held.
+#[must_use = "the command goes on when this is dropped"]
+pub(crate) struct Held(Option<Pid>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            // It cannot have gone: it was stopped, and nobody has waited for it.
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+/// Stops a child of ours, and waits until it stands or has ended; false if that is not allowed.
+fn stop(pid: Pid) -> bool {
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    kill_process(pid, Signal::STOP).is_ok() && waitid(WaitId::Pid(pid), options).is_ok()
 }
 
 fn terminate(child: &Child) {

@@ -83,6 +83,15 @@ pub struct Portion {
     pub share: f64,
 }
 
+/// Objects that were freed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frees {
+    /// All of them.
+    pub all: u64,
+    /// Those that were freed by another thread than asked for them.
+    pub elsewhere: u64,
+}
+
 /// The numbers that a verdict rests on. Times are of all threads together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
@@ -124,6 +133,8 @@ pub struct Findings {
     pub calls_per_second: BTreeMap<String, f64>,
     /// Threads begun, a second.
     pub threads_per_second: f64,
+    /// What was freed, where calls were recorded.
+    pub frees: Option<Frees>,
     /// Resident memory, in bytes, at equal distances of time.
     pub resident_bytes: Vec<u64>,
     /// What the C library's heaps held when they were last read.

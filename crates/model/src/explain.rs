@@ -63,6 +63,25 @@ pub struct HeapContents {
     pub top_bytes: u64,
 }
 
+/// What huge pages keep in memory although nothing was written to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HugeSlack {
+    /// Bytes of huge pages that were looked at: at most 64 MiB, spread over all of them.
+    pub examined_bytes: u64,
+    /// Bytes of those in pages of 4 KiB that hold nothing but zeros.
+    pub unused_bytes: u64,
+}
+
+impl HugeSlack {
+    /// The part that is most likely unused.
+    pub fn share(&self) -> f64 {
+        if self.examined_bytes == 0 {
+            return 0.0;
+        }
+        self.unused_bytes as f64 / self.examined_bytes as f64
+    }
+}
+
 /// Where the memory of a process is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReport {
@@ -76,6 +95,8 @@ pub struct MemoryReport {
     pub rows: Vec<MemoryRow>,
     /// What is in the C library's heaps.
     pub heap: Option<HeapContents>,
+    /// What is unused in huge pages; `None` where there are none, or they may not be read.
+    pub huge_slack: Option<HugeSlack>,
     /// Where the numbers come from.
     pub sources: Vec<Source>,
     /// What could not be had.

@@ -37,10 +37,10 @@ pub use compare::{
     MeasureSummary, Moment, Parameters, Recommendation, Trial, TrialOutcome, TrialRun,
     trial_series,
 };
-pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Portion};
+pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Frees, Portion};
 pub use diff::{Change, DiffDocument, RuleCheck, RuleOutcome, Side};
 pub use evidence::{Cost, Gap, Source};
-pub use explain::{HeapContents, MemoryReport, MemoryRow, MemoryUse};
+pub use explain::{HeapContents, HugeSlack, MemoryReport, MemoryRow, MemoryUse};
 pub use grid::{
     GridCase, GridCell, GridDocument, GridOutcome, GridOverall, GridPart, GridPlan, GridRun,
     GridSummary, Shard,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use freehold_model::{
-    Diagnosis, Findings, Frame, Gap, HeapContents, LocksReport, Portion, Source, WaitKind,
+    Diagnosis, Findings, Frame, Frees, Gap, HeapContents, LocksReport, Portion, Source, WaitKind,
 };
 
 use crate::access::SAMPLES;
@@ -59,11 +59,11 @@ impl Diagnose {
         });
     }
 
-    /// What it comes to.
-    pub fn diagnosis(&self) -> Diagnosis {
+    /// What it comes to, with what is known besides of the objects that were freed.
+    pub fn diagnosis(&self, frees: Option<Frees>) -> Diagnosis {
         let report = self.locks.report();
         let profiled = self.locks.profile().ok().map(Profile::profiled);
-        let findings = self.findings(&report, profiled.as_ref());
+        let findings = Findings { frees, ..self.findings(&report, profiled.as_ref()) };
         let (cause, confidence) = verdict::judge(&findings);
         let mut locks = report.waits;
         locks.retain(|row| row.kind.is_contention());
@@ -137,6 +137,17 @@ impl Diagnose {
             Err(reason) => diagnosis.missing.push(Gap::allowed_by(
                 &format!("shares of processor time and page faults ({reason})"),
                 SAMPLES,
+            )),
+        }
+        match diagnosis.findings.frees {
+            Some(_) => diagnosis.sources.push(Source::new(
+                "objects freed by another thread",
+                "a recording of the calls",
+                "exact, unless the summary of freehold record would say otherwise",
+            )),
+            None => diagnosis.missing.push(Gap::allowed_by(
+                "objects freed by another thread than asked for them",
+                "freehold diagnose --record -- CMD, which slows the command down",
             )),
         }
         diagnosis.sources.push(Source::new(

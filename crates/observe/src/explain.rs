@@ -2,11 +2,13 @@
 //! hold.
 
 use std::collections::BTreeMap;
-use std::{fs, io};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use freehold_model::{Gap, HeapContents, MemoryReport, MemoryRow, MemoryUse, Source};
 
 use crate::chunks::{Contents, arena_heap, main_heap};
+use crate::huge;
 use crate::proc::smaps::{self, Area};
 use crate::proc::syscall::{self, Doing};
 use crate::proc::tree;
@@ -19,11 +21,15 @@ const HEAP: &str = "[heap]";
 /// How it begins the names that programs give their memory.
 const NAMED: &str = "[anon:";
 
+/// How often threads are looked at until all of them were seen at rest, and how long in between.
+const STACK_LOOKS: u32 = 40;
+const STACK_PAUSE: Duration = Duration::from_millis(1);
+
 /// Explains the memory of a process, which goes on meanwhile.
 pub fn explain(pid: u32) -> Result<MemoryReport, TargetError> {
     target::check(pid)?;
     let areas = smaps::parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
-    let stacks = stack_pointers(pid);
+    let (stacks, unknown) = stack_pointers(pid);
     let mut heaps = Heaps::of(pid);
     let mut rows: BTreeMap<(MemoryUse, String), MemoryRow> = BTreeMap::new();
     for area in &areas {
@@ -39,19 +45,36 @@ pub fn explain(pid: u32) -> Result<MemoryReport, TargetError> {
         resident_bytes: areas.iter().map(|area| area.resident).sum(),
         rows,
         heap: (heaps.contents.heaps > 0).then_some(heaps.contents),
+        huge_slack: huge::slack(pid, &areas),
         sources: vec![
             Source::new("resident, huge, swapped", "smaps", "exact, an area at a time"),
+            Source::new(
+                "unused in huge pages",
+                "pages of 4 KiB in them that hold nothing but zeros",
+                "an estimate, of 64 MiB at most",
+            ),
             Source::new(
                 "used and free",
                 "the C library's own notes before each block",
                 "a moment's; what threads keep for themselves counts as used",
             ),
         ],
-        missing: vec![
-            Gap::nowhere("fragmentation within blocks: what was asked for is not noted there"),
-            Gap::nowhere("what other allocators than the C library's hold free"),
-        ],
+        missing: missing(unknown),
     })
+}
+
+/// What cannot be known, with so many threads whose stacks were not found.
+fn missing(stacks: usize) -> Vec<Gap> {
+    let mut missing = vec![
+        Gap::nowhere("fragmentation within blocks: what was asked for is not noted there"),
+        Gap::nowhere("what other allocators than the C library's hold free"),
+    ];
+    if stacks > 0 {
+        missing.push(Gap::nowhere(&format!(
+            "stacks of {stacks} threads, which run all the time: they are among the other mappings"
+        )));
+    }
+    missing
 }
 
 /// What the heaps of the C library hold; nothing where there are none.
@@ -150,15 +173,31 @@ fn add(row: &mut MemoryRow, area: &Area) {
     row.swapped_bytes += area.swapped;
 }
 
-/// Where the stacks are of threads that wait just now.
-fn stack_pointers(pid: u32) -> Vec<u64> {
-    let doing = |tid: u32| {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
-        match syscall::parse(&text)? {
-            Doing::Call(call) => Some(call.sp),
-            Doing::Fault { sp, .. } => Some(sp),
-            Doing::Running => None,
+/// Where the stacks of threads are, and of how many threads that is not known: a stack is seen
+/// while its thread does not run.
+fn stack_pointers(pid: u32) -> (Vec<u64>, usize) {
+    let mut left = tree::threads(pid);
+    let mut found = Vec::new();
+    for _ in 0..STACK_LOOKS {
+        left.retain(|&tid| {
+            let pointer = stack_pointer(pid, tid);
+            found.extend(pointer);
+            pointer.is_none()
+        });
+        if left.is_empty() {
+            break;
         }
-    };
-    tree::threads(pid).into_iter().filter_map(doing).collect()
+        thread::sleep(STACK_PAUSE);
+    }
+    (found, left.len())
+}
+
+/// Where the stack is of a thread that does not run just now.
+fn stack_pointer(pid: u32, tid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    match syscall::parse(&text)? {
+        Doing::Call(call) => Some(call.sp),
+        Doing::Fault { sp, .. } => Some(sp),
+        Doing::Running => None,
+    }
 }

@@ -246,7 +246,7 @@ impl Taker {
         let Self { files, images, scratch, .. } = self;
         let image = images.entry(pid).or_insert_with(|| Image::of(pid, files));
         image.notice(call.pc, files);
-        image.unwind(Registers { pc: call.pc, sp: call.sp, bp: 0 }, scratch)
+        image.unwind(Registers { pc: call.pc, sp: call.sp, bp: 0 }, files, scratch)
     }
 
     fn intern(&mut self, site: Site) -> usize {

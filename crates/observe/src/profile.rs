@@ -122,7 +122,7 @@ impl Profile {
                 let image =
                     images.entry(sample.pid).or_insert_with(|| Image::of(sample.pid, files));
                 image.notice(sample.pc, files);
-                let stack = stack(&sample, image, scratch);
+                let stack = stack(&sample, image, files, scratch);
                 if kind == Kind::Clock {
                     totals.samples += 1;
                     *busiest = sample.pid;
@@ -201,12 +201,12 @@ fn most(weights: HashMap<Frame, u64>, all: u64) -> Option<(Frame, f64)> {
     Some((frame, part(weight as f64, all as f64)))
 }
 
-fn stack(sample: &Sample<'_>, image: &Image, scratch: &mut Scratch) -> Rc<[Place]> {
+fn stack(sample: &Sample<'_>, image: &Image, files: &Files, scratch: &mut Scratch) -> Rc<[Place]> {
     let Some(registers) = &sample.registers else {
         return image.place(sample.pc).into_iter().collect();
     };
     let at = Registers { pc: sample.pc, sp: registers[SP], bp: registers[BP] };
-    let mut stack = image.unwind_copy(at, sample.stack, scratch);
+    let mut stack = image.unwind_copy(at, sample.stack, files, scratch);
     stack.truncate(FRAMES);
     stack.into()
 }

@@ -126,6 +126,8 @@ pub(crate) struct Watch {
     descended_ns: u64,
     looks: u32,
     observer_ns: u64,
+    /// Whether calls could be seen of threads that have ended since.
+    has_shown_calls: bool,
 }
 
 impl Watch {
@@ -145,6 +147,7 @@ impl Watch {
             descended_ns: 0,
             looks: 0,
             observer_ns: clock::own_thread_ns(),
+            has_shown_calls: false,
         };
         watch.discover(now);
         for thread in watch.threads.values_mut() {
@@ -166,7 +169,7 @@ impl Watch {
 
     /// Whether the calls that threads wait in can be seen.
     pub(crate) fn shows_calls(&self) -> bool {
-        self.threads.values().any(|thread| thread.files.shows_calls())
+        self.has_shown_calls || self.threads.values().any(|thread| thread.files.shows_calls())
     }
 
     /// Whether the scheduler's exact times can be had.
@@ -228,6 +231,7 @@ impl Watch {
         for (&(pid, tid), thread) in &mut self.threads {
             interval.threads.push(thread.close(pid, tid, &mut self.buffer));
         }
+        self.has_shown_calls = self.shows_calls();
         self.threads.retain(|_, thread| !thread.has_ended);
         interval.unseen_ns = self.unseen(&interval.threads);
         let observer_ns = clock::own_thread_ns();

@@ -200,6 +200,13 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]
             last >> 20
         ));
     }
+    if let Some(frees) = findings.frees {
+        lines.push(format!(
+            "{} of {} objects that were freed, by another thread than asked for them",
+            percent(share(frees.elsewhere as f64, frees.all as f64)),
+            frees.all
+        ));
+    }
     lines.extend(locks.iter().take(3).map(|row| {
         format!("{} waited {:.2} s, by {} waits", lock(row), row.seconds, row.waits.round())
     }));

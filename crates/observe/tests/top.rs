@@ -1,5 +1,6 @@
 //! `Top` on threads whose times are known: those of this process.
 
+use std::fs;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,6 +97,47 @@ fn time_on_a_processor_agrees_with_the_threads_own_clock_within_one_percent() {
     let seen = (row.shares.usr + row.shares.sys) * row.seconds;
     assert!((seen - used).abs() <= 0.01 * used, "{seen} s seen, {used} s used");
     Worker { tid, orders, answers, thread }.end();
+}
+
+/// How long a thread of ours was on a processor and waited for one, as the scheduler counts it.
+fn scheduled(tid: u32) -> (f64, f64) {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).expect("counted");
+    let mut numbers = text.split_whitespace().map(|word| word.parse::<f64>().expect("a number"));
+    let mut next = || numbers.next().expect("there are two") / 1e9;
+    (next(), next())
+}
+
+#[test]
+fn waiting_for_a_processor_agrees_with_the_scheduler_within_two_percent() {
+    // So many that each has to wait, whatever else the machine does.
+    let count = 2 * thread::available_parallelism().map_or(1, usize::from);
+    let workers: Vec<_> = (0..count).map(|_| Worker::start()).collect();
+    let before: Vec<_> = workers.iter().map(|worker| scheduled(worker.tid)).collect();
+    let mut top = Top::of(std::process::id(), By::Thread).expect("may be watched");
+    for worker in &workers {
+        worker.orders.send(0.25).expect("it waits");
+    }
+    for worker in &workers {
+        worker.answers.recv().expect("an answer");
+    }
+    // They wait again, so that nothing is still being counted.
+    let asleep = |worker: &Worker| {
+        let path = format!("/proc/self/task/{}/stat", worker.tid);
+        fs::read_to_string(path).expect("counted").contains(") S ")
+    };
+    while !workers.iter().all(asleep) {
+        thread::yield_now();
+    }
+    let (report, _) = top.interval(Duration::ZERO, &mut |_| ControlFlow::Continue(()));
+    for (worker, before) in workers.iter().zip(before) {
+        let (after, row) = (scheduled(worker.tid), row(&report, worker.tid));
+        let (ran, waited) = (after.0 - before.0, after.1 - before.1);
+        let seen = row.shares.lat * row.seconds;
+        assert!((seen - waited).abs() <= 0.02 * waited, "{seen} s seen, {waited} s waited");
+        let seen = (row.shares.usr + row.shares.sys) * row.seconds;
+        assert!((seen - ran).abs() <= 0.01 * ran, "{seen} s seen, {ran} s ran");
+    }
+    workers.into_iter().for_each(Worker::end);
 }
 
 #[test]

@@ -26,6 +26,18 @@ pub fn explain(report: &MemoryReport) -> String {
     if let Some(heap) = &report.heap {
         contents(&mut text, heap);
     }
+    if let Some(slack) = &report.huge_slack {
+        let huge: u64 = report.rows.iter().map(|row| row.huge_bytes).sum();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "\nin huge pages: about {} of {} MiB were never written to, as far as {} MiB of them \
+             tell",
+            mib(slack.share() * huge as f64),
+            mib(huge as f64),
+            mib(slack.examined_bytes as f64)
+        );
+    }
     text
 }
 
@@ -69,7 +81,7 @@ fn described(usage: MemoryUse) -> &'static str {
     match usage {
         MemoryUse::CLibraryHeap => "heaps of the C library",
         MemoryUse::NamedHeap => "named memory",
-        MemoryUse::Stack => "stacks of threads that wait",
+        MemoryUse::Stack => "stacks of threads",
         MemoryUse::Code => "code",
         MemoryUse::FileData => "data of files",
         MemoryUse::Shared => "shared",
@@ -80,6 +92,8 @@ fn described(usage: MemoryUse) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use freehold_model::HugeSlack;
+
     use super::*;
 
     #[test]
@@ -91,7 +105,7 @@ mod tests {
             areas: 1,
             virtual_bytes: 100 * MIB,
             resident_bytes: 80 * MIB,
-            huge_bytes: 0,
+            huge_bytes: 40 * MIB,
             lazily_free_bytes: 0,
             swapped_bytes: 0,
         };
@@ -106,6 +120,7 @@ mod tests {
                 free_bytes: 60 * MIB,
                 ..HeapContents::default()
             }),
+            huge_slack: Some(HugeSlack { examined_bytes: 4 * MIB, unused_bytes: 3 * MIB }),
             sources: Vec::new(),
             missing: Vec::new(),
         };
@@ -113,5 +128,6 @@ mod tests {
         assert!(text.contains("   50 %"), "{text}");
         assert!(text.contains("20.0 MiB used or kept by threads, 60.0 MiB free between"), "{text}");
         assert!(!text.contains("changed while"), "{text}");
+        assert!(text.contains("about 30.0 of 40.0 MiB were never written to"), "{text}");
     }
 }

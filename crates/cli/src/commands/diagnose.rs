@@ -10,6 +10,7 @@ use freehold_report::{diagnosis, provenance};
 
 use crate::args::parse_positive_seconds;
 use crate::exit::{Exit, Failure};
+use crate::recorder::scratch;
 use crate::subject::SubjectArgs;
 use crate::ui::{self, Ui};
 
@@ -17,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   freehold diagnose -- ./server --bench
   freehold diagnose --seconds 30 -p $(pgrep -n server)
+  freehold diagnose --record -- ./server      who frees what others asked for?
   freehold diagnose --json -- ./batch | jq -r .cause
 
 The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
@@ -34,6 +36,10 @@ pub(crate) struct Diagnose {
     /// Observe for so long; without it until the process ends, or an interrupt
     #[arg(short = 'd', long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
     seconds: Option<f64>,
+    /// Record the calls of the command as well, which slows it down: tells how much is freed by
+    /// another thread than asked for it
+    #[arg(long, conflicts_with = "pid")]
+    record: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,11 +47,23 @@ pub(crate) struct Diagnose {
     subject: SubjectArgs,
 }
 
+/// The most that is recorded for a verdict: then a part of the objects stands for all.
+const TRACE_BYTES: u64 = 64 << 20;
+
 impl Diagnose {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
-        let subject = self.subject.begin(|_| {})?;
+        let (_directory, trace) = scratch()?;
+        let recorder = self.record.then(|| self.subject.armed(&trace, TRACE_BYTES));
+        let recorder = recorder.transpose()?;
+        let subject = self.subject.begin(|command| {
+            if let Some(recorder) = &recorder {
+                recorder.apply(command);
+            }
+        })?;
         let pid = subject.pid();
+        let held = subject.held();
         let mut watching = Watching::of(pid).map_err(|error| subject.refused(&error))?;
+        drop(held);
         let mut allocator = None;
         let words = subject.command_line();
         let duration = self.seconds.map(Duration::from_secs_f64);
@@ -58,7 +76,11 @@ impl Diagnose {
             looks += 1;
             subject.pause(pause)
         });
-        let found = watching.diagnosis();
+        let frees = recorder.map(|recorder| recorder.frees()).transpose();
+        let found = watching.diagnosis(frees.unwrap_or_else(|error| {
+            ui::warn(&format!("what was recorded cannot be read: {error}"));
+            None
+        }));
         let is_command = subject.is_command();
         let compare = is_command && found.cause.may_be_allocators();
         let compare = compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));

@@ -49,7 +49,9 @@ pub(crate) struct Locks {
 impl Locks {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
         let subject = self.subject.begin(|_| {})?;
+        let held = subject.held();
         let mut watching = Watching::of(subject.pid()).map_err(|error| subject.refused(&error))?;
+        drop(held);
         let duration = self.seconds.map(Duration::from_secs_f64);
         watching.watch(duration, &mut |_, pause| subject.pause(pause));
         let report = watching.report();

@@ -160,3 +160,24 @@ fn the_verdict_reads_as_text_with_the_command_that_would_measure_a_change() {
         serde_json::json!({ "cause": if is_right { "allocator_contention" } else { "" } })
     });
 }
+
+#[test]
+fn what_another_thread_frees_is_counted_where_calls_are_recorded() {
+    let directory = directory();
+    let Some(program) = known(&directory, "queue_grows.c") else { return };
+    let program = program.to_string_lossy();
+    let found = json(&run(&["diagnose", "--json", "--record", "--", &program, "1"]).with(0).out);
+    let frees = &found["findings"]["frees"];
+    let number = |name: &str| frees[name].as_f64().unwrap_or_else(|| panic!("{found:#}"));
+    // The consumer frees what the producer asked for.
+    assert!(number("all") > 0.0 && number("elsewhere") >= 0.9 * number("all"), "{frees}");
+    let plain = json(&run(&["diagnose", "--json", "--", "true"]).with(0).out);
+    assert!(plain["findings"]["frees"].is_null(), "{plain:#}");
+    let missing = plain["missing"].as_array().expect("a list");
+    assert!(
+        missing.iter().any(|gap| gap["what"]
+            == "objects freed by another thread than asked \
+                                                      for them"),
+        "{plain:#}"
+    );
+}

@@ -1,8 +1,10 @@
 //! `freehold explain`: where the memory of a process is.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{directory, json, known, run};
+use crate::support::{Waiting, compiled, directory, json, known, known_sources, run, skipped};
 
 /// A process that is ended with the test.
 struct Running(std::process::Child);
@@ -46,4 +48,26 @@ fn free_memory_between_blocks_is_told_from_memory_in_use() {
 fn a_process_that_does_not_exist_has_no_memory() {
     let ended = run(&["explain", "4294967295"]).with(1);
     assert!(ended.err.contains("no such process"), "{}", ended.err);
+}
+
+#[test]
+fn what_huge_pages_keep_for_nothing_is_told_and_stacks_are_found() {
+    let directory = directory();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
+    let source = fs::read_to_string(programs.join("huge.c")).expect("it is there");
+    let known = known_sources().to_string_lossy().into_owned();
+    let flags = ["-O2", "-pthread", "-I", &known];
+    let Some(program) = compiled(&directory, "huge", &source, &flags) else { return };
+    let process = Waiting::start(Command::new(program).env_remove("LD_PRELOAD"));
+    let report = json(&run(&["explain", "--json", &process.pid()]).with(0).out);
+    let rows = report["rows"].as_array().expect("a list");
+    let sum = |name: &str| rows.iter().filter_map(|row| row[name].as_u64()).sum::<u64>();
+    assert!(rows.iter().any(|row| row["usage"] == "stack"), "{report:#}");
+    if sum("huge_bytes") == 0 {
+        return skipped("the system gives no huge pages");
+    }
+    let slack = &report["huge_slack"];
+    let part = |name: &str| slack[name].as_f64().unwrap_or_else(|| panic!("{report:#}"));
+    // Of each but a page or two, at the beginning, nothing was written.
+    assert!(part("unused_bytes") >= 0.9 * part("examined_bytes"), "{report:#}");
 }

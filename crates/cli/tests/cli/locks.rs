@@ -1,10 +1,15 @@
 //! `freehold locks`: which locks threads wait for, and who waits.
 
-use std::fs;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
 
 use serde_json::Value;
 
-use crate::support::{Ended, directory, json, known, other_libraries, run, skipped};
+use crate::support::{
+    Ended, compiled, directory, freehold, json, known, known_sources, other_libraries, run, skipped,
+};
 
 /// The report on a known program that runs for so many seconds.
 fn report(name: &str, seconds: &str) -> Option<Value> {
@@ -74,16 +79,134 @@ fn the_lock_of_another_allocator_is_named_by_its_library() {
     assert!(share_of_callers(first, &["grow", "shrink"]) >= 0.95, "{first:#}");
 }
 
-#[test]
-fn a_lock_of_the_program_is_named_and_the_allocator_acquitted() {
-    let Some(report) = report("mutex_app.c", "1.5") else { return };
-    let locks = rows(&report).iter().filter(|row| row["kind"] == "lock");
+/// Insists that nearly all waiting is for this lock, in these functions, and that the allocator is
+/// acquitted.
+fn insist_on(report: &Value, lock: &str, declared: Option<(&str, u32)>, callers: &[&str]) {
+    let locks = rows(report).iter().filter(|row| row["kind"] == "lock");
     let first = locks.max_by(|a, b| number(&a["seconds"]).total_cmp(&number(&b["seconds"])));
-    let first = first.expect("a lock");
-    assert_eq!(first["name"], "mutex_app`table_lock");
-    assert!(share_of_callers(first, &["update_table"]) >= 0.95, "{first:#}");
-    let in_allocator = seconds_in(&report, "allocator_lock");
-    assert!(in_allocator <= 0.05 * number(&first["seconds"]), "{report:#}");
+    let first = first.unwrap_or_else(|| panic!("no lock: {report:#}"));
+    // A lock may have several words that are waited for.
+    let name = first["name"].as_str().and_then(|name| name.split('+').next());
+    assert_eq!(name, Some(lock), "{first:#}");
+    if let Some((file, line)) = declared {
+        let place = first["file"].as_str().unwrap_or_else(|| panic!("no place: {first:#}"));
+        assert!(place.ends_with(file) && first["line"] == line, "{first:#}");
+    }
+    assert!(share_of_callers(first, callers) >= 0.95, "{first:#}");
+    let contended = seconds_in(report, "allocator_lock") + seconds_in(report, "lock");
+    assert!(number(&first["seconds"]) >= 0.95 * contended, "{report:#}");
+}
+
+#[test]
+fn a_lock_of_the_program_is_named_with_its_line_and_the_allocator_acquitted() {
+    let Some(report) = report("mutex_app.c", "1.5") else { return };
+    insist_on(&report, "mutex_app`table_lock", Some(("mutex_app.c", 5)), &["update_table"]);
+}
+
+#[test]
+fn a_lock_for_readers_and_writers_is_named_with_its_line() {
+    let Some(report) = report("rwlock.c", "1.5") else { return };
+    insist_on(&report, "rwlock`map_lock", Some(("rwlock.c", 5)), &["change_map"]);
+}
+
+#[test]
+fn names_of_cxx_are_as_in_the_source() {
+    let Some(report) = report("mutex_vector.cpp", "1.5") else { return };
+    let place = Some(("mutex_vector.cpp", 8));
+    insist_on(&report, "mutex_vector`samples_lock", place, &["add_sample(int)", "add_sample"]);
+}
+
+#[test]
+fn names_of_rust_are_as_in_the_source() {
+    let directory = directory();
+    let program = directory.path().join("contended");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/programs/contended.rs");
+    let compiler = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let mut command = Command::new(compiler);
+    command.args(["--edition", "2024", "-O", "-g", source, "-o"]).arg(&program);
+    if !command.status().is_ok_and(|status| status.success()) {
+        return skipped("rustc cannot be run");
+    }
+    let program = program.to_string_lossy();
+    let report = json(&run(&["locks", "--json", "--", &program, "1.5"]).with(0).out);
+    let place = Some(("contended.rs", 8));
+    let name = "contended`contended::ledger::BALANCE";
+    insist_on(&report, name, place, &["contended::ledger::transfer", "transfer"]);
+}
+
+/// Puts the debug information of a library where it is looked for by build-id, and takes it out of
+/// the library; nothing where the tools for that are missing.
+fn strip_apart(library: &Path, directory: &Path) -> Option<()> {
+    let note = directory.join("note");
+    let succeeds = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    let mut only_note = Command::new("objcopy");
+    only_note.args(["-O", "binary", "--only-section=.note.gnu.build-id"]).arg(library).arg(&note);
+    if !succeeds(&mut only_note) {
+        return None;
+    }
+    // The number follows the note's head and its owner's name.
+    let id: String = fs::read(&note).ok()?.get(16..)?.iter().fold(String::new(), |mut id, byte| {
+        let _ = write!(id, "{byte:02x}");
+        id
+    });
+    let (first, rest) = id.split_at_checked(2)?;
+    let place = directory.join(".build-id").join(first);
+    fs::create_dir_all(&place).ok()?;
+    let debug = place.join(format!("{rest}.debug"));
+    let separate =
+        succeeds(Command::new("objcopy").arg("--only-keep-debug").arg(library).arg(debug));
+    (separate && succeeds(Command::new("strip").arg(library))).then_some(())
+}
+
+#[test]
+fn a_stripped_library_is_understood_by_its_separate_debug_file() {
+    let directory = directory();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
+    let source = |name: &str| fs::read_to_string(programs.join(name)).expect("it is there");
+    let flags = ["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id"];
+    let Some(library) = compiled(&directory, "store", &source("store.c"), &flags) else { return };
+    let path = library.to_string_lossy().into_owned();
+    let known = known_sources().to_string_lossy().into_owned();
+    let flags = ["-O2", "-pthread", "-I", &known, &path];
+    let stores = source("stores.c");
+    let Some(program) = compiled(&directory, "stores", &stores, &flags) else { return };
+    if strip_apart(&library, directory.path()).is_none() {
+        return skipped("objcopy and strip are not installed");
+    }
+    let observed = |debug_directory: &Path| {
+        let mut command = freehold();
+        command.args(["locks", "--json", "--"]).arg(&program).arg("1.5");
+        command.env("FREEHOLD_DEBUG_DIRS", debug_directory);
+        json(&Ended::from(command.output().expect("it runs")).with(0).out)
+    };
+    let report = observed(directory.path());
+    insist_on(&report, "store`store_lock", Some(("store.c", 4)), &["put_locked"]);
+    let without = observed(&directory.path().join("nothing-here"));
+    let named = rows(&without).iter().any(|row| row["name"] == "store`store_lock");
+    assert!(!named, "not stripped: {without:#}");
+}
+
+#[test]
+fn spinning_is_shown_as_such_and_is_no_waiting() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skipped("instructions are decoded on x86-64 only");
+    }
+    if fs::read_to_string("/sys/devices/system/cpu/online").is_ok_and(|list| list.trim() == "0") {
+        return skipped("on one processor no two threads share anything at a time");
+    }
+    // The longer, the busier the machine is with other things: it takes samples.
+    let seen = |seconds: &&str| report("spin.c", seconds).filter(|own| !own["spins"][0].is_null());
+    let Some(report) = ["2", "5", "10"].iter().find_map(seen).or_else(|| report("spin.c", "2"))
+    else {
+        return;
+    };
+    if report["samples"].is_null() {
+        return skipped("samples of running code are not allowed here");
+    }
+    let first = &report["spins"][0];
+    assert_eq!(first["name"], "spin`lock", "{report:#}");
+    assert!(share_of_callers(first, &["take_ticket"]) >= 0.95, "{first:#}");
+    assert!(seconds_in(&report, "lock") < 0.05 * number(&report["thread_seconds"]), "{report:#}");
 }
 
 #[test]

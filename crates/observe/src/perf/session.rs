@@ -33,10 +33,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Begins to record all threads of a process, and those that they will start.
+    /// Begins to record all threads of a process and of its descendants, and those that they will
+    /// start.
     pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let mut session = Self { rings: Vec::new(), kinds: HashMap::new(), events: Vec::new() };
-        let threads = tree::threads(pid);
+        let threads: Vec<_> = tree::family(pid).into_iter().flat_map(tree::threads).collect();
         for cpu in processors() {
             session.add_processor(&threads, cpu)?;
         }

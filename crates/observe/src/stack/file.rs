@@ -46,6 +46,8 @@ struct Datum {
 pub(crate) struct CodeFile {
     /// Where it is.
     pub(crate) path: PathBuf,
+    /// Where its symbols are: itself, or its separate debug file.
+    pub(crate) symbols: PathBuf,
     /// Whether it is an allocator's: it exports `malloc` and is not the C library.
     pub(crate) is_allocator: bool,
     /// Whether it is the C library or the loader.
@@ -80,6 +82,7 @@ impl CodeFile {
             .collect();
         Some(Self {
             path: path.to_owned(),
+            symbols: separate(&file).unwrap_or_else(|| path.to_owned()),
             is_allocator: exports.contains("malloc") && !is_c_library,
             is_c_library,
             span: span(loads.iter().map(|(load, _)| load)),
@@ -198,7 +201,7 @@ fn data(file: &object::File<'_>) -> Vec<Datum> {
     if !own.is_empty() {
         return own;
     }
-    let separate = debug_file(file).and_then(|bytes| {
+    let separate = debug_file(file).and_then(|path| fs::read(path).ok()).and_then(|bytes| {
         let file = object::File::parse(&*bytes).ok()?;
         Some(data_symbols(file.symbols()))
     });
@@ -213,7 +216,7 @@ fn declared(path: &Path) -> Option<HashMap<u64, Declared>> {
     if !own.is_empty() {
         return Some(own);
     }
-    let separate = debug_file(&file)?;
+    let separate = fs::read(debug_file(&file)?).ok()?;
     Some(variables(&object::File::parse(&*separate).ok()?))
 }
 
@@ -226,7 +229,14 @@ fn data_symbols<'data>(symbols: impl Iterator<Item = impl ObjectSymbol<'data>>) 
     .collect()
 }
 
-fn debug_file(file: &object::File<'_>) -> Option<Vec<u8>> {
+/// The debug file of a file that has no debug information of its own.
+fn separate(file: &object::File<'_>) -> Option<PathBuf> {
+    let is_stripped = file.section_by_name(".debug_info").is_none();
+    if is_stripped { debug_file(file) } else { None }
+}
+
+/// The separate debug file that has a file's build-id.
+fn debug_file(file: &object::File<'_>) -> Option<PathBuf> {
     let id = file.build_id().ok()??;
     let (first, rest) = id.split_first()?;
     let mut name = format!(".build-id/{first:02x}/");
@@ -235,7 +245,8 @@ fn debug_file(file: &object::File<'_>) -> Option<Vec<u8>> {
         let _ = write!(name, "{byte:02x}");
     }
     name.push_str(".debug");
-    debug_directories().into_iter().find_map(|directory| fs::read(directory.join(&name)).ok())
+    let places = debug_directories().into_iter().map(|directory| directory.join(&name));
+    places.into_iter().find(|path| path.is_file())
 }
 
 /// The directories in which debug files are looked for.

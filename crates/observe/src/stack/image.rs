@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{Module, Unwinder};
+use framehop::{FrameAddress, Module, Unwinder};
 
 use super::file::{Bytes, CodeFile};
+use super::prologue::frame_pointer_above;
 use crate::clock;
 use crate::proc::maps;
 use crate::reading::copy;
@@ -56,6 +57,9 @@ impl Files {
         let inside = inside.join(path.strip_prefix("/").unwrap_or(path));
         let mut read = CodeFile::read(&inside).or_else(|| CodeFile::read(path));
         if let Some(file) = &mut read {
+            if file.symbols == file.path {
+                path.clone_into(&mut file.symbols);
+            }
             path.clone_into(&mut file.path);
         }
         let index = read.map(|file| {
@@ -142,10 +146,10 @@ impl Image {
 
     /// Copies a thread's stack and follows it. The innermost frame comes first. Frames outside of
     /// known files are left out.
-    pub(crate) fn unwind(&self, at: Registers, scratch: &mut Scratch) -> Vec<Place> {
+    pub(crate) fn unwind(&self, at: Registers, files: &Files, scratch: &mut Scratch) -> Vec<Place> {
         let Scratch { cache, stack } = scratch;
         let copied = copy_stack(self.pid, at.sp, stack);
-        self.follow(at, &stack[..copied], cache)
+        self.follow(at, &stack[..copied], files, cache)
     }
 
     /// Follows a stack that the kernel has copied.
@@ -153,9 +157,10 @@ impl Image {
         &self,
         at: Registers,
         stack: &[u8],
+        files: &Files,
         scratch: &mut Scratch,
     ) -> Vec<Place> {
-        self.follow(at, stack, &mut scratch.cache)
+        self.follow(at, stack, files, &mut scratch.cache)
     }
 
     /// Where functions are that ask the system for memory: those of the C library.
@@ -169,25 +174,102 @@ impl Image {
     }
 
     /// Follows a stack of which this much was copied.
-    fn follow(&self, at: Registers, stack: &[u8], cache: &mut CacheX86_64) -> Vec<Place> {
+    fn follow(
+        &self,
+        at: Registers,
+        stack: &[u8],
+        files: &Files,
+        cache: &mut CacheX86_64,
+    ) -> Vec<Place> {
         if !cfg!(target_arch = "x86_64") {
             return self.place(at.pc).into_iter().collect();
         }
-        let mut read = |address: u64| {
-            let from = usize::try_from(address.checked_sub(at.sp).ok_or(())?).map_err(|_| ())?;
-            let bytes = stack.get(from..from.checked_add(8).ok_or(())?).ok_or(())?;
-            Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| ())?))
-        };
-        let registers = UnwindRegsX86_64::new(at.pc, at.sp, at.bp);
-        let mut frames = self.unwinder.iter_frames(at.pc, registers, cache, &mut read);
-        let mut places = Vec::new();
-        // An error ends the stack where it cannot be followed further.
-        while let Ok(Some(frame)) = frames.next()
-            && places.len() < DEEPEST
-        {
-            places.extend(self.place(frame.address_for_lookup()));
+        let copied = Copied { from: at.sp, bytes: stack };
+        // An unknown one must not be taken for that of the outermost function, which is 0.
+        let mut registers = UnwindRegsX86_64::new(at.pc, at.sp, at.bp.max(1));
+        let mut frame = FrameAddress::from_instruction_pointer(at.pc);
+        let mut is_guessed = at.bp != 0;
+        let mut places: Vec<Place> = self.place(at.pc).into_iter().collect();
+        while places.len() < DEEPEST {
+            let mut read = |address: u64| copied.word(address).ok_or(());
+            match self.unwinder.unwind_frame(frame, &mut registers, cache, &mut read) {
+                Ok(Some(caller)) => {
+                    let Some(next) = FrameAddress::from_return_address(caller) else { break };
+                    frame = next;
+                    places.extend(self.place(frame.address_for_lookup()));
+                }
+                // A function that keeps the frame pointer can be left only by it.
+                Err(_) if !is_guessed => {
+                    is_guessed = true;
+                    let (pc, sp) = (frame.address_for_lookup(), registers.sp());
+                    let Some(bp) = self.frame_pointer(pc, sp, copied, files) else { break };
+                    registers.set_bp(bp);
+                }
+                // The stack ends, or cannot be followed further.
+                Ok(None) | Err(_) => break,
+            }
         }
         places
+    }
+
+    /// What the frame pointer most likely is of the function at `pc`, whose part of the stack
+    /// begins at `sp`: where its first instructions put it; or the nearest place with another one,
+    /// further up, and an address behind a call.
+    fn frame_pointer(&self, pc: u64, sp: u64, copied: Copied<'_>, files: &Files) -> Option<u64> {
+        let has_caller = |at: u64| {
+            copied.word(at + 8).is_some_and(|caller| {
+                self.code_before(caller, files)
+                    .is_some_and(|(code, at)| ends_with_call(&code[..at]))
+            })
+        };
+        let (code, at) = self.code_before(pc, files)?;
+        let exact = frame_pointer_above(code, at).map(|above| sp + above);
+        exact.filter(|&at| has_caller(at)).or_else(|| {
+            let mut candidates = (sp..sp + FARTHEST_FRAME).step_by(size_of::<u64>());
+            candidates.find(|&at| {
+                let above = at + 16..at + FARTHEST_STACK;
+                copied.word(at).is_some_and(|other| above.contains(&other)) && has_caller(at)
+            })
+        })
+    }
+
+    /// The code that holds an address, and where in it that is.
+    fn code_before<'a>(&self, address: u64, files: &'a Files) -> Option<(&'a [u8], usize)> {
+        let place = self.place(address)?;
+        let (code, begin) = files.get(place.file).code()?;
+        let at = usize::try_from(place.address.checked_sub(begin)?).ok()?;
+        (at <= code.len()).then_some((code, at))
+    }
+}
+
+/// How large a part of the stack one function can be expected to have, and a whole stack.
+const FARTHEST_FRAME: u64 = 2048;
+const FARTHEST_STACK: u64 = 8 << 20;
+
+/// Whether code ends with a call, to a fixed place or by way of a register or memory.
+fn ends_with_call(code: &[u8]) -> bool {
+    const DIRECT: u8 = 0xe8;
+    const INDIRECT: u8 = 0xff;
+    let back = |n: usize| code.len().checked_sub(n).map(|at| code[at]);
+    let is_indirect = |n: usize| {
+        // The middle bits of the second byte say which of several instructions it is.
+        back(n) == Some(INDIRECT) && back(n - 1).is_some_and(|byte| byte >> 3 & 7 == 2)
+    };
+    back(5) == Some(DIRECT) || (2..=7).any(is_indirect)
+}
+
+/// The part of a stack that was copied.
+#[derive(Debug, Clone, Copy)]
+struct Copied<'a> {
+    from: u64,
+    bytes: &'a [u8],
+}
+
+impl Copied<'_> {
+    fn word(self, address: u64) -> Option<u64> {
+        let from = usize::try_from(address.checked_sub(self.from)?).ok()?;
+        let bytes = self.bytes.get(from..from.checked_add(8)?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 }
 
@@ -199,4 +281,26 @@ fn copy_stack(pid: u32, from: u64, into: &mut [u8]) -> usize {
     let page_end = (PAGE - from % PAGE) as usize;
     let lengths = [whole, whole / 2, page_end.min(whole)].into_iter();
     lengths.map(|len| copy(pid, from, &mut into[..len])).find(|&copied| copied > 0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_behind_a_call_is_told_from_others() {
+        // call rel32; call rax; call [rip+disp32]; call r12
+        for code in [
+            &[0xe8, 1, 2, 3, 4][..],
+            &[0x90, 0xff, 0xd0],
+            &[0xff, 0x15, 1, 2, 3, 4],
+            &[0x41, 0xff, 0xd4],
+        ] {
+            assert!(ends_with_call(code), "{code:x?}");
+        }
+        // nothing; jmp rel32; jmp rax; inc rax
+        for code in [&[][..], &[0xe9, 1, 2, 3, 4], &[0xff, 0xe0], &[0x48, 0xff, 0xc0]] {
+            assert!(!ends_with_call(code), "{code:x?}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod file;
 pub(crate) mod image;
+mod prologue;
 pub(crate) mod symbol;
 pub(crate) mod touch;
 mod variable;

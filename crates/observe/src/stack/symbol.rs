@@ -42,15 +42,15 @@ pub(crate) fn demangled(name: &str) -> String {
 }
 
 fn look_up(symbolizer: &Symbolizer, place: Place, files: &Files) -> Vec<Frame> {
-    let path = &files.get(place.file).path;
-    let module = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = files.get(place.file);
+    let module = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let unnamed = || Frame {
         function: format!("{:#x}", place.address),
         module: module.clone(),
         file: None,
         line: None,
     };
-    let source = Source::Elf(Elf::new(path));
+    let source = Source::Elf(Elf::new(&file.symbols));
     let found = symbolizer.symbolize_single(&source, Input::VirtOffset(place.address));
     let Some(symbol) = found.ok().and_then(Symbolized::into_sym) else {
         return vec![unnamed()];

@@ -43,6 +43,11 @@ const SIGNS: &[(&str, WaitKind)] = &[
     ("::park", WaitKind::Park),
 ];
 
+/// Functions that take a lock which is made of a condition variable: those of interpreters that run
+/// one thread at a time.
+const INTERPRETERS: &[&str] =
+    &["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread", "gvl_acquire"];
+
 /// Functions that are entered from a program to allocate or free.
 const ENTRIES: &[&str] = &[
     "malloc",
@@ -105,7 +110,12 @@ pub(crate) fn kind(stack: &[Judged<'_>]) -> WaitKind {
         let function = &judged.frame.function;
         SIGNS.iter().find(|(sign, _)| function.contains(sign)).map(|(_, kind)| *kind)
     };
-    let kind = stack.iter().find_map(sign);
+    let is_interpreters =
+        |judged: &Judged<'_>| INTERPRETERS.contains(&judged.frame.function.as_str());
+    let kind = stack.iter().find_map(sign).map(|kind| match kind {
+        WaitKind::Condition if stack.iter().any(is_interpreters) => WaitKind::Lock,
+        other => other,
+    });
     let in_allocator = stack.iter().any(Judged::is_allocator);
     match kind {
         // Within an allocator nothing else is waited for.
@@ -170,6 +180,14 @@ mod tests {
     fn a_thread_woken_from_a_condition_variable_may_wait_for_its_lock() {
         let stack = ["@__lll_lock_wait", "@__pthread_mutex_cond_lock", "@pthread_cond_wait", "f"];
         assert_eq!(judge(&stack, kind), WaitKind::Lock);
+    }
+
+    #[test]
+    fn the_lock_of_an_interpreter_is_a_lock_though_it_is_made_of_a_condition() {
+        let stack = ["@pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread", "lock_acquire"];
+        assert_eq!(judge(&stack, kind), WaitKind::Lock);
+        let idle = ["@pthread_cond_timedwait", "PyThread_acquire_lock_timed", "lock_acquire"];
+        assert_eq!(judge(&idle, kind), WaitKind::Condition);
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! Slack in huge pages: what they keep in memory although nothing was ever written to it. It must
+//! not know whose memory it is.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use freehold_model::HugeSlack;
+
+use crate::proc::smaps::Area;
+use crate::reading::copy;
+
+const PAGE: u64 = 4096;
+const HUGE: u64 = 2 << 20;
+
+/// Bytes of an entry of `pagemap`, and the bit in it that says that the page is there.
+const ENTRY: u64 = 8;
+const PRESENT: u64 = 1 << 63;
+
+/// Huge pages that are looked at: the others are taken to be like them.
+const MOST: usize = 32;
+
+/// The slack of the huge pages in these areas of a process; nothing where there are none, or they
+/// may not be read.
+pub(crate) fn slack(pid: u32, areas: &[Area]) -> Option<HugeSlack> {
+    let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
+    let huge = areas.iter().filter(|area| area.huge > 0);
+    let whole: Vec<u64> = huge.flat_map(|area| whole_pages(&pagemap, area)).collect();
+    let step = whole.len().div_ceil(MOST).max(1);
+    let mut bytes = vec![0; HUGE as usize];
+    let mut slack = HugeSlack::default();
+    for &page in whole.iter().step_by(step) {
+        // Only what was copied in one piece is of one moment.
+        if copy(pid, page, &mut bytes) == bytes.len() {
+            slack.examined_bytes += HUGE;
+            slack.unused_bytes += unused(&bytes);
+        }
+    }
+    (slack.examined_bytes > 0).then_some(slack)
+}
+
+/// The addresses of an area where a huge page can be that is there as a whole.
+fn whole_pages(pagemap: &File, area: &Area) -> Vec<u64> {
+    let first = area.addresses.start.next_multiple_of(HUGE);
+    let candidates = (first..area.addresses.end).step_by(HUGE as usize);
+    let within = candidates.take_while(|page| page + HUGE <= area.addresses.end);
+    within.filter(|&page| is_whole(pagemap, page)).collect()
+}
+
+/// Whether everything of a huge page is there. What is not must not be read, which would put it
+/// there.
+fn is_whole(pagemap: &File, page: u64) -> bool {
+    let mut entries = vec![0; (HUGE / PAGE * ENTRY) as usize];
+    let is_read = pagemap.read_exact_at(&mut entries, page / PAGE * ENTRY).is_ok();
+    let (words, _) = entries.as_chunks::<{ ENTRY as usize }>();
+    is_read && words.iter().all(|&word| u64::from_ne_bytes(word) & PRESENT != 0)
+}
+
+/// Bytes of pages that hold nothing but zeros.
+fn unused(bytes: &[u8]) -> u64 {
+    let pages = bytes.chunks(PAGE as usize);
+    pages.filter(|page| page.iter().all(|&byte| byte == 0)).count() as u64 * PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_without_anything_in_them_are_slack() {
+        let mut bytes = vec![0; 4 * PAGE as usize];
+        assert_eq!(unused(&bytes), 4 * PAGE);
+        bytes[PAGE as usize] = 1;
+        bytes[4 * PAGE as usize - 1] = 1;
+        assert_eq!(unused(&bytes), 2 * PAGE);
+    }
+}
