@@ -84,6 +84,15 @@ pub(crate) fn not_sealed() -> &'static str {
     "recording has not ended, or not properly: what was written until now is read"
 }
 
+/// What to do about a process whose calls cannot be recorded any more.
+pub(crate) fn record_from_the_start(pid: u32, command: &[String]) -> String {
+    format!(
+        "start it again with \"freehold record -- {}\"; what it does now is shown by \"freehold \
+         diagnose -p {pid}\" and \"freehold explain {pid}\"",
+        command.join(" ")
+    )
+}
+
 /// What a replay says of a trace that is exact in part.
 pub(crate) fn exact_part(seconds: f64) -> String {
     format!(

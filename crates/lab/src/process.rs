@@ -2,6 +2,8 @@
 //! files it has mapped. It attaches to nothing, stops nothing, and runs none of those files.
 
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -65,6 +67,23 @@ pub fn report(pid: u32) -> Result<ProcessReport, ProcessError> {
         idle,
         notes: scene.notes(),
     })
+}
+
+/// The arguments of the process, the name of its program first.
+pub fn command(pid: u32) -> Result<Vec<String>, ProcessError> {
+    let bytes = fs::read(Process::numbered(pid).directory.join("cmdline"))?;
+    let words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
+    Ok(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// A variable of the environment that the process was started with.
+pub fn variable(pid: u32, name: &str) -> Result<Option<OsString>, ProcessError> {
+    let bytes = fs::read(Process::numbered(pid).directory.join("environ"))?;
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(OsString::from_vec(value.to_vec()))
+    };
+    Ok(bytes.split(|byte| *byte == 0).find_map(value))
 }
 
 /// The files mapped with execute permission; cheap enough to be asked again and again.

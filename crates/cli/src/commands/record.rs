@@ -1,5 +1,8 @@
 //! `freehold record`: a command with its allocation calls recorded.
 
+mod running;
+
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::{fs, io};
@@ -10,7 +13,7 @@ use freehold_model::{ProcessRecording, RecordDocument, RecordingCost};
 
 use crate::exit::{Exit, Failure};
 use crate::recorder::{Recorded, RecorderArgs, nothing_recorded, unreadable};
-use crate::start::{self, CommandArgs};
+use crate::start;
 use crate::ui::Ui;
 use crate::{advice, ui};
 
@@ -18,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   freehold record -- ./server --port 80
   freehold record -o app.trace -- python3 app.py
+  freehold record -p 4711                    what was recorded of it until now
   freehold record --allocator jemalloc --limit 200M -- ./server
   freehold sizes freehold.trace              which sizes, how long they live, who frees them
   freehold replay freehold.trace             the same calls under other allocators
@@ -32,8 +36,9 @@ Signals sent to freehold are passed on to the command, and it ends as the comman
 status, or by its signal. It exits with 5 when the command cannot be recorded or was not, with 126
 or 127 when it cannot be executed or found, with 125 when anything else went wrong.
 
-A process that runs already cannot be recorded: its calls are bound to its allocator when it
-starts. What it does at the moment is shown by `freehold top`.";
+With -p it shows what was recorded until now of a process that `record` has started and that goes
+on. A process that runs without the recorder cannot be recorded: its calls are bound to its
+allocator when it starts. What it does at the moment is shown by `freehold diagnose`.";
 
 /// Fewer calls take no time that could be measured.
 const FEWEST_CALLS: u64 = 20_000;
@@ -45,6 +50,10 @@ pub(crate) struct Record {
     /// The trace to write; another trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "freehold.trace")]
     output: PathBuf,
+    /// Show what was recorded until now of this process, which `record` has started
+    #[arg(short, long, value_name = "PID",
+          conflicts_with_all = ["command", "output", "allocator", "limit", "no_overhead"])]
+    pid: Option<u32>,
     #[command(flatten)]
     recorder: RecorderArgs,
     /// Do not measure what recording costs, which takes a second
@@ -53,22 +62,41 @@ pub(crate) struct Record {
     /// Write what was recorded to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    #[command(flatten)]
-    what: CommandArgs,
+    /// The command and its arguments
+    #[arg(
+        required_unless_present = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
 }
 
 impl Record {
     /// Runs and records the command. The status of a plain failure belongs to the command, so one
     /// of our own has another.
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
-        self.attempt(ui).map_err(start::set_apart)
+        match self.pid {
+            Some(pid) => self.show(pid),
+            None => self.attempt(ui).map_err(start::set_apart),
+        }
+    }
+
+    /// Shows what has been recorded of a process until now.
+    fn show(&self, pid: u32) -> Result<Exit, Failure> {
+        let document = running::document(pid)?;
+        if self.json.as_deref() != Some(ui::STANDARD_OUTPUT) {
+            ui::print(&freehold_report::recording(&document))?;
+        }
+        self.json.as_ref().map_or(Ok(()), |path| ui::save_json(path, &document))?;
+        Ok(Exit::Success)
     }
 
     fn attempt(&self, ui: Ui) -> Result<Exit, Failure> {
         if let Some(path) = &self.json {
             ui::check_writable(path)?;
         }
-        let recorded = self.recorder.record(&self.what.command, &self.output, |_| ())?;
+        let recorded = self.recorder.record(&self.command, &self.output, |_| ())?;
         ui.note("the command has ended; reading the trace");
         let document = self.document(ui, &recorded)?;
         ui.tell(&freehold_report::recording(&document));
@@ -93,7 +121,7 @@ impl Record {
         let processes = recording(&trace).map_err(read)?;
         let cost = self.cost(ui, &trace, recorded, &processes);
         Ok(RecordDocument {
-            command: self.what.command.iter().map(|word| word.to_string_lossy().into()).collect(),
+            command: self.command.iter().map(|word| word.to_string_lossy().into()).collect(),
             exit_status: recorded.status.code(),
             signal: recorded.status.signal(),
             file: path.to_string_lossy().into_owned(),

@@ -89,7 +89,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-fn cannot_look(pid: u32, error: &ProcessError) -> Failure {
+/// The process could not be looked at.
+pub(super) fn cannot_look(pid: u32, error: &ProcessError) -> Failure {
     let failure = Failure::error(format!("process {pid}"), error);
     match error {
         ProcessError::NotPermitted => failure.hint(advice::not_permitted()),

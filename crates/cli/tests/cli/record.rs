@@ -1,15 +1,15 @@
 //! `freehold record`: every call of a command in a file, whatever the command does.
 
 use std::fs;
-use std::io::BufReader;
+use std::io::{BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use crate::recording::{Counts, Recorded, Workshop};
-use crate::support::{directory, freehold, run, signal, skipped, wait_for_line};
+use crate::support::{directory, freehold, json, run, signal, skipped, wait_for_line};
 
 #[test]
 fn calls_of_many_threads_are_those_that_were_counted() {
@@ -252,6 +252,51 @@ fn a_trace_of_a_program_killed_in_the_middle_can_be_read() {
 }
 
 /// `freehold record` itself is killed: nobody seals the trace.
+#[test]
+fn what_was_recorded_until_now_is_shown_of_a_process_that_goes_on() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) {\n\
+                  for (int i = 0; i < 5000; i++) free(malloc(444));\n\
+                  printf(\"ready %d\\n\", getpid()); fflush(stdout); getchar(); return 7;\n}\n";
+    let Some(program) = workshop.compile("goes-on", source, &["-O0"]) else { return };
+    let mut child = freehold()
+        .args(["record", "--no-overhead", "-o"])
+        .arg(workshop.path("trace"))
+        .arg("--")
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    let line = wait_for_line(&mut output, "ready");
+    let pid = line.trim().rsplit(' ').next().expect("a number").to_owned();
+    let shown = run(&["record", "-p", &pid]).with(0);
+    assert!(shown.out.contains("goes-on (pid"), "{}", shown.out);
+    let document = json(&run(&["record", "--json", "-", "-p", &pid]).with(0).out);
+    let calls = &document["processes"][0]["calls"];
+    assert!(calls["malloc"].as_u64().is_some_and(|calls| calls >= 5000), "{document}");
+    assert!(document["file_bytes"].as_u64().is_some_and(|bytes| bytes < 100 << 20), "{document}");
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(7));
+    run(&["record", "-p", &pid]).with(1);
+}
+
+#[test]
+fn a_process_that_was_not_started_by_it_is_told_what_it_is_bound_to() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let child = child.as_mut().expect("started");
+    // Its answer says that it is no longer on its way to becoming another program.
+    child.stdin.as_mut().expect("piped").write_all(b"ready\n").expect("it reads");
+    wait_for_line(&mut BufReader::new(child.stdout.take().expect("piped")), "ready");
+    let refused = run(&["record", "-p", &child.id().to_string()]).with(5);
+    assert!(refused.err.contains("libc"), "{}", refused.err);
+    assert!(refused.err.contains("freehold record -- cat"), "{}", refused.err);
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+    run(&["record", "-p", "1", "--", "true"]).with(2);
+}
+
 #[test]
 fn a_trace_whose_recorder_was_killed_can_be_read_and_its_rest_is_missed() {
     let Some(workshop) = Workshop::new() else { return };
