@@ -20,6 +20,7 @@ mod libc_results;
 mod limits;
 mod loading;
 mod misuse;
+mod others;
 mod portability;
 mod real;
 mod signals;

@@ -129,7 +129,7 @@ fn no_address_makes_malloc_usable_size_crash() {
     const COUNT: u32 = 300_000;
     let ended = fuzz("measure", COUNT);
     let (measured, refused) = (ended.number("measured"), ended.number("refused"));
-    ended.check(measured + refused == COUNT.into(), "every address was to be asked for");
+    ended.check(measured + refused == u64::from(COUNT), "every address was to be asked for");
     ended.check(measured > 0 && refused > 0, "there were to be some of either kind");
 }
 
@@ -137,5 +137,5 @@ fn no_address_makes_malloc_usable_size_crash() {
 fn no_address_makes_free_crash_and_none_but_an_objects_start_is_accepted() {
     const COUNT: u32 = 1_000;
     let ended = fuzz("free", COUNT);
-    ended.check(ended.number("refused") == COUNT.into(), "every address was to be refused");
+    ended.check(ended.number("refused") == u64::from(COUNT), "every address was to be refused");
 }

@@ -60,6 +60,11 @@ pub(crate) fn cxx_with(name: &str, arguments: &[&str]) -> PathBuf {
     build("c++", &sources().join("cxx").join(name), CXX_FLAGS, arguments)
 }
 
+/// Compiles a source that stands elsewhere, with these arguments only.
+pub(crate) fn file(compiler: &str, source: &Path, arguments: &[&str]) -> PathBuf {
+    build(compiler, source, &[], arguments)
+}
+
 /// Everything that a source may include.
 static HEADERS: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let paths = [sources().join("c/check.h"), library::include_directory().join("freehold.h")];
