@@ -31,6 +31,15 @@ pub fn now() -> Usage {
     told(&unsafe { usage.assume_init() })
 }
 
+/// Processor time of the calling thread so far.
+pub(crate) fn own_thread_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to writable memory of the right type.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    debug_assert_eq!(status, 0, "clock_gettime cannot fail with these arguments");
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// What a child and its children used.
 #[derive(Debug, Clone, Copy)]
 pub struct Reaped {

@@ -15,6 +15,7 @@ use crate::outcome::{Column, Detail, Outcome, Series};
 use crate::resident::Quick;
 use crate::session::Session;
 use crate::settings::Settings;
+use crate::usage;
 use crate::worker::{Halt, Held, Worker};
 
 pub(super) static HARNESS: Harness = Harness {
@@ -42,9 +43,10 @@ pub(super) static HARNESS: Harness = Harness {
 struct Round {
     seconds: f64,
     rss_bytes: f64,
+    processor_seconds: f64,
 }
 
-// SAFETY: two numbers.
+// SAFETY: three numbers.
 unsafe impl Zeroed for Round {}
 
 struct Slot {
@@ -60,10 +62,11 @@ struct ChunkScan {
     is_as_printed: bool,
 }
 
-const COLUMNS: [Column; 3] = [
+const COLUMNS: [Column; 4] = [
     Column { name: "round", unit: "" },
     Column { name: "time", unit: "seconds" },
     Column { name: "resident memory", unit: "bytes" },
+    Column { name: "processor time", unit: "seconds" },
 ];
 
 fn run(settings: &Settings) -> Result<Outcome, Error> {
@@ -82,10 +85,10 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
         ChunkScan { blocks: settings.count("blocks"), size: settings.size("size"), is_as_printed };
     let measured = crew::run(&session, &work, &slots, None)?;
     let first = &slots.iter_mut().next().expect("at least one thread").rounds;
-    let rows = first
-        .iter()
-        .enumerate()
-        .map(|(number, round)| vec![number as f64 + 1.0, round.seconds, round.rss_bytes]);
+    let rows = first.iter().enumerate().map(|(number, round)| {
+        let Round { seconds, rss_bytes, processor_seconds } = *round;
+        vec![number as f64 + 1.0, seconds, rss_bytes, processor_seconds]
+    });
     let series = Series { columns: &COLUMNS, rows: rows.collect() };
     let growth = first[rounds - 1].seconds / first[0].seconds;
     let growth = Detail { name: "last round / first round", unit: "ratio", value: growth };
@@ -116,10 +119,13 @@ impl Work for ChunkScan {
     fn work(&self, worker: &mut Worker<'_>, slot: &mut Slot) -> Result<Next, Halt> {
         let resident = Quick::open();
         for number in 0..slot.rounds.len() {
-            let begin = Instant::now();
+            let (begin, used) = (Instant::now(), usage::own_thread_seconds());
             self.round(worker, slot, number)?;
-            let seconds = begin.elapsed().as_secs_f64();
-            slot.rounds[number] = Round { seconds, rss_bytes: resident.rss_bytes() as f64 };
+            slot.rounds[number] = Round {
+                seconds: begin.elapsed().as_secs_f64(),
+                processor_seconds: usage::own_thread_seconds() - used,
+                rss_bytes: resident.rss_bytes() as f64,
+            };
             if worker.is_stopped() {
                 break;
             }
@@ -157,7 +163,7 @@ mod tests {
         for (number, row) in series.rows.iter().enumerate() {
             assert_eq!(row.len(), series.columns.len());
             assert!((row[0] - number as f64 - 1.0).abs() < 1e-9, "{row:?}");
-            assert!(row[1] > 0.0, "{row:?}");
+            assert!(row[1] > 0.0 && row[3] > 0.0, "{row:?}");
         }
     }
 
