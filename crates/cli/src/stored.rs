@@ -60,9 +60,9 @@ fn document(file: &Path) -> Result<Shown, Failure> {
     shown(&text).map_err(|error| {
         let failure = Failure::error(name.to_string(), &error);
         match error {
-            SchemaError::WrongKind { .. } => {
-                failure.hint("report shows what bench, compare, replay and timeline have written")
-            }
+            SchemaError::WrongKind { .. } => failure.hint(
+                "report shows what bench, compare, replay, reproduce and timeline have written",
+            ),
             _ => failure,
         }
     })

@@ -123,7 +123,7 @@ impl Document for BenchDocument {
 
 impl PairsRun {
     /// The value of a measure; `None` where it was not measured.
-    fn value(&self, measure: &str) -> Option<f64> {
+    pub(crate) fn value(&self, measure: &str) -> Option<f64> {
         match measure {
             "speed" => Some(self.loops_per_second),
             measure => common_value(&self.memory, &self.usage, measure),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::Allocator;
 use crate::bench::Failure;
 use crate::harness::{Better, HarnessRun};
+use crate::measure::{Measured, Series, series_of};
 use crate::pairs::{Memory, PairsRun, Usage};
 use crate::provenance::Provenance;
 use crate::schema::Document;
@@ -124,6 +125,14 @@ impl Numbers {
         }
     }
 
+    /// The value of a measure; `None` where it was not measured.
+    fn measured(&self, measure: &str) -> Option<f64> {
+        match self {
+            Self::Pairs(run) => run.value(measure),
+            Self::Harness(run) => run.value(measure),
+        }
+    }
+
     /// What it cost in memory.
     pub fn memory(&self) -> &Memory {
         match self {
@@ -199,4 +208,17 @@ pub struct Reproduction {
 
 impl Document for Reproduction {
     const KIND: &'static str = "reproduction";
+}
+
+impl Measured for Reproduction {
+    fn series(&self) -> Vec<Series> {
+        let runs = self.runs.iter().filter_map(|run| match &run.outcome {
+            ReproducedOutcome::Measured(numbers) => {
+                Some((run.case, run.allocator, run.round, numbers))
+            }
+            ReproducedOutcome::Failed(_) => None,
+        });
+        let name = |case: usize| self.cases[case].label.clone();
+        series_of(runs, &self.allocators, name, Numbers::measured)
+    }
 }

@@ -6,6 +6,7 @@ use crate::grid::GridDocument;
 use crate::measure::{Measured, Series};
 use crate::provenance::Provenance;
 use crate::replay::ReplayDocument;
+use crate::reproduce::Reproduction;
 use crate::schema::{Document, SchemaError, from_json, kind_of};
 
 /// A document that holds measurements.
@@ -19,6 +20,8 @@ pub enum Stored {
     Grid(Box<GridDocument>),
     /// What `replay` wrote.
     Replay(Box<ReplayDocument>),
+    /// What `reproduce` wrote.
+    Reproduction(Box<Reproduction>),
 }
 
 impl Stored {
@@ -30,8 +33,9 @@ impl Stored {
             BenchDocument::KIND => from_json(text).map(|own| Self::Bench(Box::new(own))),
             GridDocument::KIND => from_json(text).map(|own| Self::Grid(Box::new(own))),
             ReplayDocument::KIND => from_json(text).map(|own| Self::Replay(Box::new(own))),
+            Reproduction::KIND => from_json(text).map(|own| Self::Reproduction(Box::new(own))),
             _ => Err(SchemaError::WrongKind {
-                wanted: "compare, bench, grid or replay",
+                wanted: "compare, bench, grid, replay or reproduction",
                 found: kind,
             }),
         }
@@ -44,6 +48,7 @@ impl Stored {
             Self::Compare(document) => Some(&document.provenance),
             Self::Bench(document) => Some(&document.provenance),
             Self::Replay(document) => Some(&document.provenance),
+            Self::Reproduction(document) => Some(&document.provenance),
             Self::Grid(document) => document.parts.first().map(|part| &part.provenance),
         }
     }
@@ -55,6 +60,7 @@ impl Stored {
             Self::Bench(document) => document.complete,
             Self::Grid(document) => document.complete,
             Self::Replay(document) => document.complete,
+            Self::Reproduction(document) => document.complete,
         }
     }
 }
@@ -66,6 +72,7 @@ impl Measured for Stored {
             Self::Bench(document) => document.series(),
             Self::Grid(document) => document.series(),
             Self::Replay(document) => document.series(),
+            Self::Reproduction(document) => document.series(),
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn reproduction_markdown(document: &Reproduction) -> String {
     page::markdown(sections(document))
 }
 
-fn sections(document: &Reproduction) -> Vec<Section> {
+pub(crate) fn sections(document: &Reproduction) -> Vec<Section> {
     let mut sections = vec![head(document)];
     sections.extend(document.panels.iter().flat_map(panel));
     let (published, ours): (Vec<_>, Vec<_>) =

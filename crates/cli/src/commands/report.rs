@@ -6,8 +6,8 @@ use clap::Args;
 use freehold_model::{Measured, Stored, to_json_line};
 use freehold_report::{
     Detail, Shown, compare_failures, compare_markdown, compare_text, csv, failures, grid_failures,
-    grid_markdown, grid_text, html, markdown, replay_failures, replay_markdown, replay_text, text,
-    timeline_markdown, timeline_text,
+    grid_markdown, grid_text, html, markdown, replay_failures, replay_markdown, replay_text,
+    reproduction_markdown, reproduction_text, text, timeline_markdown, timeline_text,
 };
 
 use crate::exit::{Exit, Failure};
@@ -30,8 +30,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Report {
-    /// What `bench`, `compare`, `replay` or `timeline` wrote with --json; - reads standard input.
-    /// Grids are shown as one
+    /// What `bench`, `compare`, `replay`, `reproduce` or `timeline` wrote with --json; - reads
+    /// standard input. Grids are shown as one
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Write to this file, in the form that its ending names: .html, .md, .csv, .json, or .jsonl
@@ -77,6 +77,7 @@ fn save(path: &str, documents: &[Shown], detail: Detail) -> Result<(), Failure> 
             Shown::Results(Stored::Bench(document)) => ui::save_json(path, &**document),
             Shown::Results(Stored::Grid(document)) => ui::save_json(path, &**document),
             Shown::Results(Stored::Replay(document)) => ui::save_json(path, &**document),
+            Shown::Results(Stored::Reproduction(document)) => ui::save_json(path, &**document),
             Shown::Timeline(timeline) => ui::save_json(path, &**timeline),
         },
         _ => {
@@ -118,6 +119,7 @@ fn as_text(document: &Shown, detail: Detail) -> String {
         Shown::Results(Stored::Bench(document)) => text(document, detail),
         Shown::Results(Stored::Grid(document)) => grid_text(document, detail),
         Shown::Results(Stored::Replay(document)) => replay_text(document),
+        Shown::Results(Stored::Reproduction(document)) => reproduction_text(document),
         Shown::Timeline(timeline) => timeline_text(timeline),
     }
 }
@@ -128,6 +130,7 @@ fn as_markdown(document: &Shown, detail: Detail) -> String {
         Shown::Results(Stored::Bench(document)) => markdown(document, detail),
         Shown::Results(Stored::Grid(document)) => grid_markdown(document, detail),
         Shown::Results(Stored::Replay(document)) => replay_markdown(document),
+        Shown::Results(Stored::Reproduction(document)) => reproduction_markdown(document),
         Shown::Timeline(timeline) => timeline_markdown(timeline),
     }
 }
@@ -140,6 +143,8 @@ fn warnings(document: &Shown) -> Vec<String> {
         Shown::Results(Stored::Bench(document)) => (&document.warnings, failures(document)),
         Shown::Results(Stored::Grid(document)) => (&document.warnings, grid_failures(document)),
         Shown::Results(Stored::Replay(document)) => (&document.warnings, replay_failures(document)),
+        // Failures are among the warnings of a reproduction.
+        Shown::Results(Stored::Reproduction(document)) => (&document.warnings, Vec::new()),
         Shown::Timeline(_) => return Vec::new(),
     };
     own.iter().cloned().chain(failed).collect()

@@ -54,6 +54,24 @@ fn a_quick_look_has_the_originals_numbers_ours_and_a_verdict_on_every_claim() {
 }
 
 #[test]
+fn a_stored_reproduction_is_shown_again_as_text_as_a_page_and_as_numbers() {
+    let directory = directory();
+    let file = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let [stored, page, numbers] = ["r.json", "r.html", "r.csv"].map(file);
+    let words = ["reproduce", "hoard-threadtest", "--quick", "-a", "freehold,model:serial"];
+    let shown = run(&[&words[..], &["--json", &stored]].concat()).with(0).out;
+    assert_eq!(run(&["report", &stored]).with(0).out, shown);
+    run(&["report", &stored, "-o", &page]).with(0);
+    let html = read(page.as_ref());
+    assert!(html.contains("What was claimed") && html.contains("16.5"), "{html}");
+    run(&["report", &stored, "-o", &numbers]).with(0);
+    let csv = read(numbers.as_ref());
+    for text in ["2 threads", "model:serial", "wall", "rss.peak"] {
+        assert!(csv.contains(text), "no {text:?} in:\n{csv}");
+    }
+}
+
+#[test]
 fn a_case_of_some_allocators_runs_under_those_alone_with_its_variable_set() {
     let document = reproduce(&["gove-chunksize", "--quick", "-a", "freehold,model:mtmalloc"]);
     let cases = document["cases"].as_array().expect("a list");

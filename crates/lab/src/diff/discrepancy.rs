@@ -52,6 +52,7 @@ fn subject(stored: &Stored) -> String {
     match stored {
         Stored::Compare(document) => document.plan.command.join(" "),
         Stored::Bench(_) | Stored::Grid(_) => "bench".to_owned(),
+        Stored::Reproduction(document) => format!("reproduce {}", document.name),
         Stored::Replay(document) => format!("replay of {}", document.process.command.join(" ")),
     }
 }

@@ -2,7 +2,7 @@
 
 use freehold_model::{
     BenchDocument, CompareDocument, GridDocument, HarnessRun, Outcome, PairsRun, Purpose,
-    ReplayDocument, ReplayOutcome, Stored, Timeline, TrialOutcome,
+    ReplayDocument, ReplayOutcome, Reproduction, Stored, Timeline, TrialOutcome,
 };
 
 use super::chart::{Chart, Curve};
@@ -11,7 +11,8 @@ use super::intervals::{self, Row};
 use super::{Article, Part, lanes};
 use crate::bench::{self, Detail};
 use crate::{
-    compare, compare_failures, failures, grid, grid_failures, replay, replay_failures, tables,
+    compare, compare_failures, failures, grid, grid_failures, replay, replay_failures, reproduce,
+    tables,
 };
 
 const MIB: f64 = 1_048_576.0;
@@ -23,7 +24,15 @@ pub(super) fn article(document: &Stored) -> Article {
         Stored::Bench(document) => of_bench(document),
         Stored::Grid(document) => of_grid(document),
         Stored::Replay(document) => of_replay(document),
+        Stored::Reproduction(document) => of_reproduction(document),
     }
+}
+
+/// Words and tables: its figures are bars and lines of characters, as on a terminal.
+fn of_reproduction(document: &Reproduction) -> Article {
+    let sections = reproduce::sections(document).into_iter().map(Part::Section);
+    let parts = warnings(&document.warnings, Vec::new()).into_iter().chain(sections);
+    Article { heading: document.name.clone(), parts: parts.collect() }
 }
 
 /// What is shown of a timeline, which is the `number`-th on the page.
