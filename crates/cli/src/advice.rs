@@ -256,6 +256,16 @@ pub(crate) fn no_children() -> &'static str {
     "this kernel does not tell the children of a process: memory is that of the command alone"
 }
 
+/// One more run begins, of which the times do not count.
+pub(crate) fn counting_calls(allocator: &str) -> String {
+    format!("counting the system calls of one more run under {allocator}")
+}
+
+/// System calls could not be counted.
+pub(crate) fn calls_not_counted(allocator: &str, reason: &str) -> String {
+    format!("the system calls under {allocator} could not be counted: {reason}")
+}
+
 /// What it means when orphans cannot be adopted.
 pub(crate) fn no_orphans(error: &io::Error) -> String {
     format!("processes that the command leaves behind are neither counted nor ended: {error}")

@@ -12,6 +12,7 @@ use crate::process::Verdict;
 use crate::provenance::Provenance;
 use crate::schema::Document;
 use crate::summary::Interval;
+use crate::syscalls::CallRow;
 
 /// Parameters by name: what `{name}` stands for in one case.
 pub type Parameters = BTreeMap<String, String>;
@@ -154,6 +155,25 @@ pub struct Trial {
     pub outcome: TrialOutcome,
 }
 
+/// The system calls of one more run of one case under one allocator, made to count them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CountedCalls {
+    /// Index into [`ComparePlan::cases`].
+    pub case: usize,
+    /// Index into [`CompareDocument::allocators`].
+    pub allocator: usize,
+    /// The calls of all its threads and children, those made most often first. Counting slows
+    /// a program down, so that times are not those of the other runs.
+    pub calls: Vec<CallRow>,
+}
+
+impl CountedCalls {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.calls.iter().map(|row| row.count).sum()
+    }
+}
+
 /// What the runs say about one measure of one allocator in one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasureSummary {
@@ -250,6 +270,9 @@ pub struct CompareDocument {
     pub summary: CompareSummary,
     /// What a reader has to know before trusting a number, in sentences.
     pub warnings: Vec<String>,
+    /// System calls, where they were to be counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system_calls: Vec<CountedCalls>,
     /// Every run.
     pub trials: Vec<Trial>,
 }

@@ -33,7 +33,7 @@ mod trace;
 pub use allocator::{Allocator, AllocatorList, Library, Missing, Origin};
 pub use bench::{BenchDocument, Case, Failure, FailureKind, Outcome, Plan, Purpose, Run, Skipped};
 pub use compare::{
-    Advice, Choice, CompareCell, CompareDocument, ComparePlan, CompareSummary, Load,
+    Advice, Choice, CompareCell, CompareDocument, ComparePlan, CompareSummary, CountedCalls, Load,
     MeasureSummary, Moment, Parameters, Recommendation, Trial, TrialOutcome, TrialRun,
     trial_series,
 };

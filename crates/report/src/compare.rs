@@ -18,6 +18,9 @@ const NOTHING: &str = "-";
 /// More rounds than this are nothing to recommend.
 const MANY_ROUNDS: u32 = 300;
 
+/// System calls that are named for each allocator.
+const CALLS_NAMED: usize = 4;
+
 /// The measures of the second table, with the heads of their columns.
 const OTHERS: [(&str, &str); 9] = [
     ("user", "user"),
@@ -66,6 +69,7 @@ pub(crate) fn sections(document: &CompareDocument) -> Vec<Section> {
     }
     let mut sections = vec![headlines(document)];
     sections.extend(others(document));
+    sections.extend(system_calls(document));
     sections.push(recommendation(document));
     sections.push(proof(document));
     sections
@@ -80,7 +84,7 @@ fn headlines(document: &CompareDocument) -> Section {
         &[Align::Right, Align::Right, Align::Left, Align::Right, Align::Right, Align::Left],
     ));
     for cell in &document.summary.cells {
-        let mut row = head(document, cell);
+        let mut row = head(document, cell.case, cell.allocator);
         for name in ["wall", "rss.peak"] {
             row.extend(headline(cell, name));
         }
@@ -135,9 +139,9 @@ fn has_cases(document: &CompareDocument) -> bool {
 }
 
 /// The cells that name a row.
-fn head(document: &CompareDocument, cell: &CompareCell) -> Vec<Cell> {
-    let case = has_cases(document).then(|| Cell::plain(document.plan.case_name(cell.case)));
-    let name = Cell::plain(&document.allocators[cell.allocator].name);
+fn head(document: &CompareDocument, case: usize, allocator: usize) -> Vec<Cell> {
+    let case = has_cases(document).then(|| Cell::plain(document.plan.case_name(case)));
+    let name = Cell::plain(&document.allocators[allocator].name);
     case.into_iter().chain([name]).collect()
 }
 
@@ -205,11 +209,34 @@ fn others(document: &CompareDocument) -> Option<Section> {
             Cell::plain(text.unwrap_or_else(|| NOTHING.to_owned()))
         });
         let numbers: Vec<Cell> = numbers.collect();
-        table.push(head(document, cell).into_iter().chain(numbers).collect());
+        table.push(head(document, cell.case, cell.allocator).into_iter().chain(numbers).collect());
     }
     Some(Section {
         heading: "What it took".to_owned(),
         paragraph: "Medians; children included.".to_owned(),
+        table: Some(table),
+    })
+}
+
+/// System calls of the runs that counted them.
+fn system_calls(document: &CompareDocument) -> Option<Section> {
+    if document.system_calls.is_empty() {
+        return None;
+    }
+    let aligns = [Align::Right, Align::Left];
+    let mut table = Table::new(columns(document, &["calls", "most often"], &aligns));
+    for counted in &document.system_calls {
+        let most = counted.calls.iter().take(CALLS_NAMED);
+        let most: Vec<_> = most.map(|row| format!("{} {}", row.name, grouped(row.count))).collect();
+        let numbers = [grouped(counted.total()), most.join(", ")].map(Cell::plain);
+        let head = head(document, counted.case, counted.allocator);
+        table.push(head.into_iter().chain(numbers).collect());
+    }
+    Some(Section {
+        heading: "System calls".to_owned(),
+        paragraph: "Of one more run under each, children included. Counting slows a program \
+                    down, and one with threads may make other calls then."
+            .to_owned(),
         table: Some(table),
     })
 }

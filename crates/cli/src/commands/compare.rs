@@ -1,5 +1,6 @@
 //! `freehold compare`: the user's own program under each allocator, and which to choose.
 
+mod calls;
 mod output;
 mod preparation;
 
@@ -26,6 +27,7 @@ Examples:
   freehold compare --until 2% --time-limit 600 -- ./batch input.dat
   freehold compare -L threads=1,4,16 -- ./batch --threads {threads}
   freehold compare --load 'redis-benchmark -q -n 100000' --port 6379 -- redis-server --save ''
+  freehold compare --syscalls -a system,freehold -- ./batch input.dat
   freehold compare --json results.json -- ./batch && freehold diff before.json results.json
 
 Every round runs the command once under each allocator, in random order, and a difference is
@@ -129,6 +131,10 @@ struct Around {
     /// Show what the command writes, instead of throwing it away
     #[arg(long)]
     show_output: bool,
+    /// Run the command once more under each allocator and count its system calls, where that is
+    /// permitted: a slow run, of which nothing else is used
+    #[arg(long, conflicts_with = "input")]
+    syscalls: bool,
     /// Print what would be run, and run nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -168,7 +174,7 @@ impl Compare {
         if !can_see_children() {
             ui::warn(advice::no_children());
         }
-        let (document, ending) = perform(prepared, ui)?;
+        let (document, ending) = perform(prepared, self.around.syscalls, ui)?;
         self.output.publish(&document)?;
         Ok(match ending {
             Ending::Interrupted => Exit::Interrupted,
@@ -178,7 +184,11 @@ impl Compare {
 }
 
 /// Makes the runs, and what they amount to.
-fn perform(prepared: Prepared, ui: Ui) -> Result<(CompareDocument, Ending), Failure> {
+fn perform(
+    prepared: Prepared,
+    counts_calls: bool,
+    ui: Ui,
+) -> Result<(CompareDocument, Ending), Failure> {
     let Prepared { comparison, runner, mut provenance, redactor } = prepared;
     let mut progress = CompareProgress::new(ui, &comparison);
     let bar = progress.bar();
@@ -186,6 +196,11 @@ fn perform(prepared: Prepared, ui: Ui) -> Result<(CompareDocument, Ending), Fail
         .map_err(|error| Failure::error("cannot listen for interrupts", &error))?;
     let (trials, ending) = run(&comparison, &runner, &stop, &mut progress);
     progress.finish();
+    let (system_calls, uncounted) = if counts_calls && ending != Ending::Interrupted {
+        calls::count(&comparison, &runner, &trials, &stop, ui)?
+    } else {
+        Default::default()
+    };
     provenance::end(&mut provenance);
     provenance.command_line = redactor.words(&provenance.command_line);
     let (plan, allocators) =
@@ -193,11 +208,20 @@ fn perform(prepared: Prepared, ui: Ui) -> Result<(CompareDocument, Ending), Fail
     let summary = summarise(&comparison.plan, &allocators, comparison.reference, &trials);
     let complete = matches!(ending, Ending::Done | Ending::Enough);
     let warnings = Vec::new();
-    let mut document =
-        CompareDocument { complete, provenance, allocators, plan, summary, warnings, trials };
+    let mut document = CompareDocument {
+        complete,
+        provenance,
+        allocators,
+        plan,
+        summary,
+        warnings,
+        system_calls,
+        trials,
+    };
     let found = doubts(&document);
     document.warnings =
         found.iter().map(|doubt| advice::compare_doubt(doubt, &document.plan)).collect();
+    document.warnings.extend(uncounted);
     document.warnings.extend(advice::compare_ending(ending));
     Ok((document, ending))
 }

@@ -389,3 +389,44 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     let refused = compare(&["--", &text(&program)]).with(5);
     assert!(refused.err.contains("statically linked"), "{}", refused.err);
 }
+
+#[test]
+fn system_calls_are_counted_in_a_run_of_their_own() {
+    let directory = directory();
+    let before = "static int count; if (++count % 100 == 0) getppid();";
+    let library = format!("#include <unistd.h>\n{}", forwarding(before));
+    let flags = ["-shared", "-fPIC", "-O1", "-fno-builtin-malloc"];
+    let Some(program) = compiled(&directory, "work", WORK, &["-O1", "-fno-builtin"]) else {
+        return;
+    };
+    let library = compiled(&directory, "libasking.so", &library, &flags).expect("a compiler");
+    let allocators = format!("system,{}", library.display());
+    let program = program.to_string_lossy();
+    let words = ["-a", &allocators, "-w", "0", "-r", "2", "--syscalls", "--json", "-"];
+    let document = json(&compare(&[&words[..], &["--", &program]].concat()).with(0).out);
+    let counted = document["system_calls"].as_array().expect("a list");
+    assert_eq!(counted.len(), 2, "{document}");
+    let asked = |counted: &Value| {
+        let rows = counted["calls"].as_array().into_iter().flatten();
+        let row = rows.clone().find(|row| row["name"] == "getppid");
+        row.map_or(0, |row| row["count"].as_u64().expect("a count"))
+    };
+    // 20,001 blocks, and what the C library asks for before.
+    assert_eq!([asked(&counted[0]), asked(&counted[1])], [0, 200], "{document}");
+}
+
+#[test]
+fn the_system_calls_of_a_server_are_counted_until_its_load_is_over() {
+    let directory = directory();
+    let ready = directory.path().join("ready");
+    let server = format!("touch {}; exec sleep 1000", ready.display());
+    let is_ready = format!("test -e {}", ready.display());
+    let cleanup = format!("rm -f {}", ready.display());
+    let words = ["-a", "system", "-w", "0", "-r", "1", "--syscalls", "--settle", "0"];
+    let driven = ["--load", "true", "--ready", &is_ready, "--cleanup", &cleanup, "--json", "-"];
+    let command = ["--", "sh", "-c", &server];
+    let ended = compare(&[&words[..], &driven, &command].concat());
+    let document = json(&ended.with(0).out);
+    let calls = document["system_calls"][0]["calls"].as_array().expect("a list");
+    assert!(calls.iter().any(|row| row["name"] == "execve"), "{document}");
+}

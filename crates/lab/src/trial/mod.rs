@@ -2,6 +2,7 @@
 //! server, and taken away with everything that it has left. It must not know which runs there are
 //! besides, or what becomes of the numbers.
 
+mod counting;
 mod sampler;
 mod server;
 mod setting;
@@ -23,7 +24,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use self::sampler::{Sampler, Samples};
 use self::tree::{Family, MARK};
 use crate::last_words::Tail;
-use crate::launch;
 use crate::lifetime::{Lifetime, Wait};
 use crate::witness::Witness;
 
@@ -128,17 +128,26 @@ struct Seen {
 impl TrialRunner {
     /// Runs `job` in `setting`. Setting `give_up` ends the run early, without a number.
     pub fn run(&self, job: &Job, setting: &Setting, give_up: &AtomicBool) -> TrialOutcome {
-        let around = |what, command: &Option<String>| match command {
-            Some(command) => shell::run(what, command, self.timeout, give_up).map(drop),
-            None => Ok(()),
-        };
-        let run =
-            around("--prepare", &job.prepare).and_then(|()| self.measure(job, setting, give_up));
-        let cleaned = around("--cleanup", &job.cleanup);
-        match run.and_then(|run| cleaned.map(|()| run)) {
+        match self.around(job, give_up, || self.measure(job, setting, give_up)) {
             Ok(run) => TrialOutcome::Measured(Box::new(run)),
             Err(failure) => TrialOutcome::Failed(failure),
         }
+    }
+
+    /// Does something between what prepares a job and what cleans up after it.
+    fn around<T>(
+        &self,
+        job: &Job,
+        give_up: &AtomicBool,
+        act: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let run = |what, command: &Option<String>| match command {
+            Some(command) => shell::run(what, command, self.timeout, give_up).map(drop),
+            None => Ok(()),
+        };
+        let done = run("--prepare", &job.prepare).and_then(|()| act());
+        let cleaned = run("--cleanup", &job.cleanup);
+        done.and_then(|done| cleaned.map(|()| done))
     }
 
     fn measure(
@@ -154,8 +163,8 @@ impl TrialRunner {
         let own_peak = tree::memory_of(process::id()).peak_rss_bytes;
         let running = self.start(job, setting)?;
         let seen = match &job.load {
-            None => self.wait(&running, give_up),
-            Some(load) => self.drive(load, &running, give_up),
+            None => self.wait(&running.lifetime, running.start, give_up),
+            Some(load) => self.drive(load, &running.lifetime, running.start, give_up),
         };
         let was_seen = seen.is_ok();
         let ended = self.end(running, job.load.is_some() && was_seen)?;
@@ -169,10 +178,7 @@ impl TrialRunner {
         let not_started = |error: io::Error| not_started(format!("{name}: {error}"));
         let mark = tree::new_mark();
         let mut command = self.command(job, &mark).map_err(not_started)?;
-        match &setting.preload {
-            Some(preload) => command.env(launch::PRELOAD, preload),
-            None => command.env_remove(launch::PRELOAD),
-        };
+        setting.apply(&mut command);
         let start = Instant::now();
         let mut child = command.spawn().map_err(not_started)?;
         let pid = child.id();
@@ -200,9 +206,14 @@ impl TrialRunner {
     }
 
     /// Waits for a program that ends by itself.
-    fn wait(&self, running: &Running, give_up: &AtomicBool) -> Result<Seen, Failure> {
-        let waited = running.lifetime.wait(self.timeout, give_up);
-        let wall = running.start.elapsed();
+    fn wait(
+        &self,
+        program: &Lifetime,
+        start: Instant,
+        give_up: &AtomicBool,
+    ) -> Result<Seen, Failure> {
+        let waited = program.wait(self.timeout, give_up);
+        let wall = start.elapsed();
         match waited.map_err(|error| not_started(error.to_string()))? {
             Wait::Ended => Ok(Seen { wall, from: 0.0, to: wall.as_secs_f64(), settled: None }),
             Wait::TimedOut => Err(Failure {
@@ -214,10 +225,15 @@ impl TrialRunner {
     }
 
     /// Drives a server until its load has ended and memory has had time to come back.
-    fn drive(&self, load: &Load, running: &Running, give_up: &AtomicBool) -> Result<Seen, Failure> {
-        let server = &running.lifetime;
+    fn drive(
+        &self,
+        load: &Load,
+        server: &Lifetime,
+        start: Instant,
+        give_up: &AtomicBool,
+    ) -> Result<Seen, Failure> {
         server::wait_until_ready(load, server, self.timeout.min(READY_WITHIN), give_up)?;
-        let since_start = || running.start.elapsed().as_secs_f64();
+        let since_start = || start.elapsed().as_secs_f64();
         let from = since_start();
         let wall = shell::run("--load", &load.command, self.timeout, give_up)?;
         let to = from + wall.as_secs_f64();

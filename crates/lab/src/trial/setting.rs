@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use freehold_model::Allocator;
 
@@ -13,7 +14,7 @@ use crate::launch::{self, Suspect};
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub(super) allocator: Allocator,
-    pub(super) preload: Option<OsString>,
+    preload: Option<OsString>,
     program: PathBuf,
     is_foreseen: bool,
 }
@@ -43,6 +44,14 @@ impl Setting {
         let forced = Some(forced);
         let is_foreseen = is_foreseen(&forced);
         Ok(setting(if is_foreseen { forced } else { plain }, is_foreseen))
+    }
+
+    /// Makes the allocator live in a program that is about to be started.
+    pub(super) fn apply(&self, command: &mut Command) {
+        match &self.preload {
+            Some(preload) => command.env(launch::PRELOAD, preload),
+            None => command.env_remove(launch::PRELOAD),
+        };
     }
 
     /// The process `pid`, which was started in this setting.
