@@ -16,6 +16,7 @@ mod footprint;
 mod foreign;
 mod fork;
 mod global;
+mod idle;
 mod libc_results;
 mod limits;
 mod loading;

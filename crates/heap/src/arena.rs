@@ -280,7 +280,12 @@ impl<S: System> Arena<S> {
     /// Granules in use and granules free but dirty, at this moment: exact, and a look at every
     /// heap's line.
     pub fn granules_in_use(&self) -> Granules {
-        Tally::sum(self.all_heaps().map(|heap| &heap.tally).chain([&self.tally]))
+        Tally::sum(self.every_tally())
+    }
+
+    /// The tallies of all heaps, and the arena's own.
+    pub(crate) fn every_tally(&self) -> impl Iterator<Item = &Tally> {
+        self.all_heaps().map(|heap| &heap.tally).chain([&self.tally])
     }
 
     /// Commits at least `wanted` more blocks, and makes all that are committed available as wholly

@@ -59,6 +59,8 @@ pub struct ThreadCache {
     /// Where the thread begins to look for a shared heap that is free.
     hint: u16,
     holding: Holding,
+    /// Whether the thread has seen that a background thread should be started.
+    pub(crate) wants_help: bool,
     /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
     /// for a lock that its own thread may hold.
     busy: bool,
@@ -86,6 +88,7 @@ impl ThreadCache {
             released: 0,
             hint: 0,
             holding: Holding::None,
+            wants_help: false,
             busy: false,
         }
     }
@@ -289,6 +292,12 @@ impl ThreadCache {
         compiler_fence(Ordering::SeqCst);
         self.busy = busy;
         compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Whether it is time to start a background thread. Says so once.
+    #[inline]
+    pub fn take_wish_for_help(&mut self) -> bool {
+        core::mem::take(&mut self.wants_help)
     }
 
     /// Gets the thread a heap of its own or the right to share, if it has neither.

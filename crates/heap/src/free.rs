@@ -358,7 +358,7 @@ impl ThreadCache {
         self.released += count;
         if self.released >= LOOK_AFTER {
             let released = core::mem::take(&mut self.released) as usize * GRANULE;
-            arena.purge_excess(released);
+            self.wants_help |= arena.purge_excess(released);
         }
     }
 }

@@ -31,7 +31,7 @@ mod outbox;
 mod parcel;
 pub mod policy;
 mod pool;
-mod purge;
+pub mod purge;
 mod resize;
 mod runs;
 mod scavenge;

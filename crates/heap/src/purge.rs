@@ -4,12 +4,16 @@
 //! says how many may be), and purges some: wholly free blocks first, and of those the highest,
 //! since claims prefer the lowest; then long free runs in open blocks. The purger owns what it
 //! purges for that time, like any other claimer. One thread purges at a time, the others go on.
+//!
+//! Who only releases cannot know whether what is dirty will be claimed again. So where a background
+//! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::policy::purge;
-use freehold_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::tally::Tally;
+use freehold_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
@@ -35,6 +39,8 @@ pub(crate) struct Purger {
     counted: AtomicU64,
     /// Bytes purged since the start.
     total: AtomicUsize,
+    /// Whether a background thread purges what nobody claims.
+    helped: AtomicBool,
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
@@ -51,34 +57,85 @@ impl Purger {
             peak: AtomicUsize::new(0),
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
+            helped: AtomicBool::new(false),
             released: AtomicUsize::new(0),
         }
     }
 }
 
+/// What the background thread has seen.
+#[derive(Default)]
+pub struct Watch {
+    /// Granules claimed until the last tick.
+    claims: u64,
+    /// Bytes claimed in a tick, lately.
+    demand: usize,
+}
+
 // Relaxed throughout: the numbers steer how much is kept, and order nothing.
 impl<S: System> Arena<S> {
     /// Purges some, if more is free and dirty than may stay. `released` bytes were released since
-    /// this thread last looked.
+    /// this thread last looked. Returns whether it is time for a background thread.
     #[cold]
-    pub(crate) fn purge_excess(&self, released: usize) {
+    pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let (peak, boost) = self.count_down(used, released);
-        let bound = purge::bound(used, peak, boost);
+        let helped = self.purger.helped.load(Ordering::Relaxed);
+        let bound = match helped {
+            true => purge::helped_bound(used, peak),
+            false => purge::bound(used, peak, boost),
+        };
+        let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
         if purge::excess(dirty, bound, released) == 0 {
             all_released.store(0, Ordering::Relaxed);
-            return;
+            return wants_help;
         }
         all_released.fetch_add(released, Ordering::Relaxed);
         if !self.purger.lock.try_acquire() {
-            return;
+            return wants_help;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
         let purged = self.purge_some(purge::excess(dirty, bound, released), WORTH_PURGING);
         self.note_purged(purged);
         self.purger.lock.release();
+        wants_help
+    }
+
+    /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
+    pub fn set_helped(&self, helped: bool) {
+        self.purger.helped.store(helped, Ordering::Relaxed);
+    }
+
+    /// Purges what nobody is likely to claim, by what `watch` has seen in the last ticks. Returns
+    /// whether there is more to come: if not, it need not be called again until
+    /// [`Arena::purge_excess`] asks for it.
+    pub fn purge_idle(&self, watch: &mut Watch) -> bool {
+        let claims: u64 = self.every_tally().map(Tally::claims).sum();
+        let claimed = claims.saturating_sub(watch.claims) as usize * GRANULE;
+        *watch = Watch { claims, demand: purge::demand(watch.demand, claimed) };
+        let now = self.granules_in_use();
+        let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
+        let (peak, _) = self.count_down(used, 0);
+        let keep = purge::idle_bound(used, peak, watch.demand);
+        let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
+        // A step at a time, so that a fork need not wait long for the lock.
+        while dirty > keep && self.purger.lock.try_acquire() {
+            let purged = self.purge_some((dirty - keep).min(purge::STEP), worth);
+            self.purger.lock.release();
+            if purged == 0 {
+                break;
+            }
+            dirty = dirty.saturating_sub(purged);
+        }
+        watch.demand >= GRANULE
+    }
+
+    /// Whether several threads take from here.
+    fn has_several_threads(&self) -> bool {
+        let leased = self.all_heaps().filter(|heap| !heap.is_exclusive() || heap.is_leased());
+        leased.take(2).count() == 2
     }
 
     /// Remembers what was purged, with what was purged just before and not claimed again. Only for

@@ -24,7 +24,11 @@ const LUMP: i64 = 16;
 /// One counter of many. Two lines, since processors fetch them in pairs.
 #[derive(Default)]
 #[repr(align(128))]
-pub struct Tally(AtomicU64);
+pub struct Tally {
+    counts: AtomicU64,
+    /// Granules ever claimed. A figure for policies: where threads share a tally, some may be lost.
+    claims: AtomicU64,
+}
 
 /// The two numbers in a packed one.
 const fn unpacked(packed: u64) -> (i64, i64) {
@@ -42,30 +46,37 @@ impl Tally {
     /// `count` granules were claimed, of which `dirty` had been free and dirty.
     pub fn claimed(&self, count: u32, dirty: u32) {
         // Relaxed here and below: a count of its own, that publishes nothing.
-        self.0.fetch_add(packed(i64::from(count), -i64::from(dirty)), Ordering::Relaxed);
+        self.counts.fetch_add(packed(i64::from(count), -i64::from(dirty)), Ordering::Relaxed);
+        let claims = self.claims.load(Ordering::Relaxed);
+        self.claims.store(claims + u64::from(count), Ordering::Relaxed);
+    }
+
+    /// About how many granules were ever claimed.
+    pub fn claims(&self) -> u64 {
+        self.claims.load(Ordering::Relaxed)
     }
 
     /// `count` granules were released; they are dirty.
     pub fn released(&self, count: u32) {
-        self.0.fetch_add(packed(-i64::from(count), i64::from(count)), Ordering::Relaxed);
+        self.counts.fetch_add(packed(-i64::from(count), i64::from(count)), Ordering::Relaxed);
     }
 
     /// `count` free granules were purged.
     pub fn purged(&self, count: u32) {
-        self.0.fetch_add(packed(0, -i64::from(count)), Ordering::Relaxed);
+        self.counts.fetch_add(packed(0, -i64::from(count)), Ordering::Relaxed);
     }
 
     /// Moves what is counted here to `total`, if it is a lump.
     fn settle(&self, total: &Self) {
-        let (used, dirty) = unpacked(self.0.load(Ordering::Relaxed));
+        let (used, dirty) = unpacked(self.counts.load(Ordering::Relaxed));
         if (used.abs() >= LUMP || dirty.abs() >= LUMP) && !core::ptr::eq(self, total) {
-            total.0.fetch_add(self.0.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            total.counts.fetch_add(self.counts.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     /// The sum of several tallies.
     pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Granules {
-        let total = all.fold(0_u64, |sum, t| sum.wrapping_add(t.0.load(Ordering::Relaxed)));
+        let total = all.fold(0_u64, |sum, t| sum.wrapping_add(t.counts.load(Ordering::Relaxed)));
         let (used, dirty) = unpacked(total);
         Granules { used: used.max(0) as usize, dirty: dirty.max(0) as usize }
     }

@@ -6,7 +6,7 @@
 //! destructor just sets its value again, one higher. Whatever the thread still does after that
 //! passes through without being kept, so nothing can be left behind.
 
-use crate::{libc, process, report, tls};
+use crate::{background, libc, process, report, tls};
 use core::ffi::{c_uint, c_void};
 use core::ptr::without_provenance;
 use freehold_sync::atomic::{AtomicU32, Ordering};
@@ -57,6 +57,9 @@ unsafe extern "C" fn at_exit(round: *mut c_void) {
         local.cache.set_busy(true);
         let ended = local.cache.end(arena);
         local.cache.set_busy(false);
+        if local.cache.take_wish_for_help() {
+            background::start();
+        }
         if let Err(invalid) = ended {
             report::invalid("thread exit", invalid);
         }

@@ -8,7 +8,7 @@
 //! the forking thread is marked busy meanwhile, and what it allocates comes from the emergency
 //! store.
 
-use crate::{libc, process, tls};
+use crate::{background, libc, process, tls};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -68,6 +68,8 @@ unsafe extern "C" fn after_in_parent() {
 unsafe extern "C" fn after_in_child() {
     if let (Some(arena), true) = (process::existing_arena(), LOCKED.load(Ordering::Relaxed)) {
         LOCKED.store(false, Ordering::Relaxed);
+        background::prepare();
+        arena.set_helped(false);
         // SAFETY: the thread's own storage.
         let cache = unsafe { &mut (*tls::local()).cache };
         arena.after_fork_in_child(cache.heap());

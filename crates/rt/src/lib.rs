@@ -11,6 +11,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod background;
 mod chunk;
 mod emergency;
 mod exit;

@@ -54,6 +54,7 @@ fn make() -> Option<&'static Arena<Linux>> {
     }
     crate::exit::prepare();
     crate::fork::prepare();
+    crate::background::prepare();
     let made = Arena::create(Linux::new());
     if let Some(arena) = made {
         // SAFETY: just made; never unmade.

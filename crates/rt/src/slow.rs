@@ -5,7 +5,7 @@
 //! deferred.
 
 use crate::tls::{self, Local};
-use crate::{emergency, exit, foreign, process, report};
+use crate::{background, emergency, exit, foreign, process, report};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
@@ -36,6 +36,9 @@ fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R>
         f(local, arena)
     });
     local.cache.set_busy(false);
+    if local.cache.take_wish_for_help() {
+        background::start();
+    }
     if !local.deferred.is_null() {
         free_deferred(local);
     }

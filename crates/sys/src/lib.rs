@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod environment;
 mod exceptions;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -22,6 +23,7 @@ pub mod shared;
 pub mod stderr;
 pub mod syscall;
 mod system;
+pub mod thread;
 pub mod tls;
 pub mod weak;
 

@@ -21,11 +21,34 @@ const RELEASES_TO_A_BYTE: usize = 8;
 /// The boost halves in this time.
 pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 
+/// How often the background thread looks.
+pub const TICK_MILLISECONDS: u64 = 100;
+/// Dirty free bytes for which a background thread is started.
+pub const WORTH_A_THREAD: usize = 2 << 20;
+
+/// The bytes that are claimed in a [tick](TICK_MILLISECONDS), as far as the last ones tell, when it
+/// was `before` so far and in the last one `claimed`. Without claims little is left after a second.
+pub fn demand(before: usize, claimed: usize) -> usize {
+    claimed.max(before / 4)
+}
+
+/// The dirty free bytes that the background thread leaves: of those that were in use until lately,
+/// or may always stay, what two ticks of such [demand] will want.
+pub fn idle_bound(used: usize, peak: usize, demand: usize) -> usize {
+    bound(used, peak, 0).max(peak.saturating_sub(used)).min(2 * demand)
+}
+
 /// The dirty free bytes that may stay when `used` bytes are in use, and not long ago `peak` were:
 /// the boost counts for three quarters of what was given up since then.
 pub fn bound(used: usize, peak: usize, boost: usize) -> usize {
     let given_up = peak.saturating_sub(used);
     FLOOR.max(used / SHARE).max(boost.min(given_up / 4 * 3))
+}
+
+/// The dirty free bytes that may stay while a background thread purges what is not claimed again:
+/// nearly all that was given up since the recent peak.
+pub fn helped_bound(used: usize, peak: usize) -> usize {
+    bound(used, peak, 0).max(peak.saturating_sub(used) / 16 * 15)
 }
 
 /// What counts as the recent peak `milliseconds` after it was `peak`, when `used` bytes are in use.
@@ -72,6 +95,18 @@ mod tests {
         assert_eq!(bound(0, 0, 1 << 30), FLOOR);
         assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 60 << 20);
         assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), 30 << 20);
+        assert_eq!(helped_bound(20 << 20, 100 << 20), 75 << 20);
+        assert_eq!(helped_bound(20 << 20, 20 << 20), FLOOR);
+    }
+
+    #[test]
+    fn within_a_second_without_claims_nothing_may_stay() {
+        let mut left = demand(0, 1 << 30);
+        for _ in 0..1000 / TICK_MILLISECONDS {
+            left = demand(left, 0);
+        }
+        assert!(idle_bound(0, 1 << 30, left) < 4096);
+        assert_eq!(idle_bound(0, 0, demand(left, FLOOR)), FLOOR);
     }
 
     #[test]

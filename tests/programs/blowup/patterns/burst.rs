@@ -9,6 +9,8 @@ use crate::block::{Block, Sizes};
 use crate::memory::{Meter, resident};
 
 const THREADS: usize = 4;
+/// How long all threads are idle before what remains is looked at.
+const IDLE: Duration = Duration::from_secs(2);
 /// Bytes that each thread has at the peak.
 const BYTES: usize = 100 << 20;
 
@@ -29,6 +31,7 @@ pub(crate) fn run(meter: &Meter, _duration: Duration) {
             });
         }
         empty.wait();
+        thread::sleep(IDLE);
         println!("settled: {}", resident());
         over.wait();
     });

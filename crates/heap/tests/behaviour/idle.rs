@@ -1,0 +1,65 @@
+//! What the background thread purges.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::layout::GRANULE;
+use freehold_heap::policy::purge::TICK_MILLISECONDS;
+use freehold_heap::purge::Watch;
+use freehold_sys::fake::Fake;
+
+const RUN: usize = 64 * GRANULE;
+
+/// Allocates and frees so many MiB, in runs.
+fn burst(thread: &mut Thread<Fake>, mebibytes: usize) {
+    let all: Vec<_> =
+        (0..mebibytes << 20).step_by(RUN).map(|_| thread.alloc(RUN).unwrap()).collect();
+    thread.free_all(all);
+}
+
+/// One look of the background thread; what is dirty afterwards, in MiB, and whether it goes on.
+fn tick(estate: &Estate<Fake>, watch: &mut Watch) -> (usize, bool) {
+    estate.arena().system().advance(TICK_MILLISECONDS);
+    let more = estate.arena().purge_idle(watch);
+    (estate.arena().granules_in_use().dirty * GRANULE >> 20, more)
+}
+
+#[test]
+fn what_nobody_claims_is_returned_within_a_second() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
+    burst(&mut thread, 100);
+    assert!(estate.arena().granules_in_use().dirty * GRANULE > 80 << 20);
+    let seen: Vec<_> = (0..10).map(|_| tick(&estate, &mut watch)).collect();
+    assert_eq!(seen[9].0, 0, "{seen:?}");
+    let looks = seen.iter().take_while(|(_, more)| *more).count();
+    assert!(looks < 10, "{seen:?}");
+}
+
+#[test]
+fn most_of_what_is_claimed_in_every_tick_stays() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
+    burst(&mut thread, 60);
+    for _ in 0..50 {
+        burst(&mut thread, 60);
+        assert!(tick(&estate, &mut watch).1);
+    }
+    let purged = estate.arena().purged_bytes() >> 20;
+    assert!(purged < 50 * 60 / 4, "{purged} MiB were purged");
+}
+
+#[test]
+fn a_little_that_is_claimed_keeps_only_a_little() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
+    burst(&mut thread, 100);
+    for _ in 0..10 {
+        burst(&mut thread, 2);
+        tick(&estate, &mut watch);
+    }
+    burst(&mut thread, 2);
+    let (dirty, more) = tick(&estate, &mut watch);
+    assert!((2..=4).contains(&dirty) && more, "{dirty} MiB");
+}

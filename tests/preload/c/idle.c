@@ -1,0 +1,187 @@
+/* H23: what happens after a burst, when every thread sleeps: memory goes back, by a thread of the
+ * library's own that nobody notices and that ends.
+ *
+ * Usage: idle CASE. */
+#include "check.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { THREADS = 4, OBJECTS = 20000, MIB = 1 << 20 };
+
+static pthread_barrier_t barrier;
+
+/* The figure after `field` in the status of the process, without allocating. */
+static size_t status_figure(const char *field)
+{
+	char text[4096];
+	int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(file, text, sizeof text - 1);
+	CHECK(file >= 0 && n > 0);
+	close(file);
+	text[n] = 0;
+	const char *found = strstr(text, field);
+	CHECK(found);
+	return strtoul(found + strlen(field), NULL, 10);
+}
+
+static size_t resident(void)
+{
+	return status_figure("VmRSS:") * 1024;
+}
+
+static size_t threads(void)
+{
+	return status_figure("Threads:");
+}
+
+/* Some 50 MiB of all sizes, allocated and freed. */
+static void burst(uint64_t seed)
+{
+	static __thread char *objects[OBJECTS];
+	for (int i = 0; i < OBJECTS; i++) {
+		size_t size = random_size(&seed, 14);
+		objects[i] = malloc(size);
+		CHECK(objects[i]);
+		memset(objects[i], 1, size);
+	}
+	for (int i = 0; i < OBJECTS; i++)
+		free(objects[i]);
+}
+
+static void *burst_and_sleep(void *seed)
+{
+	burst((uintptr_t)seed);
+	pthread_barrier_wait(&barrier); /* all have freed */
+	pthread_barrier_wait(&barrier); /* all has been looked at */
+	return NULL;
+}
+
+static pthread_t sleepers[THREADS];
+
+/* Threads that have had a burst, freed everything, and sleep. */
+static void start_sleepers(void)
+{
+	CHECK(pthread_barrier_init(&barrier, NULL, THREADS + 1) == 0);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&sleepers[i], NULL, burst_and_sleep, (void *)(i + 1)) == 0);
+	pthread_barrier_wait(&barrier);
+}
+
+static void end_sleepers(void)
+{
+	pthread_barrier_wait(&barrier);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(sleepers[i], NULL) == 0);
+}
+
+static void pause_shortly(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+/* Waits for a condition that comes by itself, if it comes at all. */
+#define AWAIT(condition) \
+	do { \
+		int patience = 3000; \
+		while (!(condition) && patience-- > 0) \
+			pause_shortly(); \
+		CHECK(condition); \
+	} while (0)
+
+static void memory_returns(void)
+{
+	start_sleepers();
+	/* What threads keep at hand, program and stacks stay. */
+	AWAIT(resident() < 24 * MIB);
+	AWAIT(threads() == THREADS + 1);
+	end_sleepers();
+}
+
+static void forbidden(void)
+{
+	start_sleepers();
+	for (int i = 0; i < 30; i++) {
+		CHECK(threads() == THREADS + 1);
+		pause_shortly();
+	}
+	end_sleepers();
+}
+
+static void one_thread(void)
+{
+	for (int i = 0; i < 5; i++) {
+		burst(i + 1);
+		CHECK(threads() == 1);
+	}
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	(void)number;
+	handled = 1;
+}
+
+static void signals_are_the_programs(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+	struct sigaction action = {.sa_handler = handle};
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	start_sleepers();
+	AWAIT(threads() == THREADS + 2 || resident() < 24 * MIB);
+	CHECK(kill(getpid(), SIGUSR1) == 0);
+	AWAIT(threads() == THREADS + 1);
+	CHECK(!handled && sigpending(&set) == 0 && sigismember(&set, SIGUSR1));
+	end_sleepers();
+}
+
+static void children_have_their_own(void)
+{
+	start_sleepers();
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		CHECK(threads() == 1);
+		memory_returns();
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	AWAIT(threads() == THREADS + 1);
+	end_sleepers();
+}
+
+static void *last_thread(void *unused)
+{
+	burst(9);
+	return unused;
+}
+
+static void ends_with_the_program(void)
+{
+	start_sleepers();
+	end_sleepers();
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, last_thread, NULL) == 0);
+	pthread_exit(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test_case cases[] = {
+		{"memory returns", memory_returns},
+		{"forbidden", forbidden},
+		{"one thread", one_thread},
+		{"signals", signals_are_the_programs},
+		{"children", children_have_their_own},
+		{"end", ends_with_the_program},
+	};
+	require_freehold();
+	return RUN_CASE(cases, argc, argv);
+}

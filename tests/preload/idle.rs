@@ -1,0 +1,39 @@
+//! H23: memory goes back while every thread sleeps, by a thread that is there no longer than that
+//! takes, and that the program does not notice.
+
+use crate::support::child::Child;
+use crate::support::compile;
+
+fn program(case: &str) -> Child {
+    Child::new(compile::c("idle.c")).arg(case).freehold()
+}
+
+#[test]
+fn memory_returns_while_all_threads_sleep_and_the_helper_ends() {
+    program("memory returns").run().succeeded();
+}
+
+#[test]
+fn the_environment_can_forbid_a_thread_of_the_librarys_own() {
+    program("forbidden").env("FREEHOLD_BACKGROUND", "0").run().succeeded();
+}
+
+#[test]
+fn a_process_of_one_thread_stays_one() {
+    program("one thread").run().succeeded();
+}
+
+#[test]
+fn signals_to_the_process_never_reach_the_librarys_thread() {
+    program("signals").run().succeeded();
+}
+
+#[test]
+fn a_forked_child_has_no_such_thread_until_it_needs_its_own() {
+    program("children").run().succeeded();
+}
+
+#[test]
+fn the_program_ends_with_its_last_thread() {
+    program("end").run().succeeded();
+}
