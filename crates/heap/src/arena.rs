@@ -14,6 +14,7 @@ use crate::magazine::Magazine;
 use crate::outbox::Outbox;
 use crate::policy::grow;
 use crate::pool::Pool;
+use crate::populate::Populated;
 use crate::purge::Purger;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
@@ -35,6 +36,7 @@ pub struct Arena<S: System> {
     pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) direct: DirectMappings,
     pub(crate) purger: Purger,
+    pub(crate) populated: Populated,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
     /// What threads without a heap claim and release, and what heaps' tallies have moved here.
@@ -133,6 +135,7 @@ impl<S: System> Arena<S> {
                 pools: [const { Pool::new() }; crate::class::CLASSES],
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
+                populated: Populated::new(),
                 magazines: Stock::new(),
                 outboxes: Stock::new(),
                 tally: Tally::default(),
@@ -174,7 +177,7 @@ impl<S: System> Arena<S> {
         let (start, bytes) = arena.metadata;
         // SAFETY: the two reservations made by `create`.
         unsafe {
-            arena.system.unmap(arena.tables.region, arena.blocks as usize * BLOCK);
+            arena.system.unmap(arena.tables.region, arena.region_bytes());
             arena.system.unmap(start, bytes);
         }
     }
@@ -187,6 +190,11 @@ impl<S: System> Arena<S> {
     /// The first byte of the region.
     pub fn region(&self) -> usize {
         self.tables.region
+    }
+
+    /// Bytes of the region, used or not.
+    pub(crate) fn region_bytes(&self) -> usize {
+        self.blocks as usize * BLOCK
     }
 
     /// The number of granules that exist, used or not.

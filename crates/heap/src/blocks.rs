@@ -14,6 +14,9 @@ use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::granules::{ALL, find_run, longest_run, mask};
 use freehold_sys::System;
 
+/// What is no longer than this is a slab, or as small as one: more of the kind will follow.
+const SLAB_GRANULES: u32 = 8;
+
 /// The block that a heap takes granules from, and how the heap grows.
 #[derive(Default)]
 pub struct Home {
@@ -189,6 +192,9 @@ impl<S: System> Arena<S> {
 
     fn claim_in_new(&self, want: Want, home: &Home, account: &Account) -> Option<Claim> {
         let block = self.claim_blocks(1, 1, want.prefer)?;
+        if want.count <= SLAB_GRANULES && want.prefer == Prefer::Dirty {
+            self.populate_ahead(block);
+        }
         Some(self.claim_in_whole(block, want, home, account))
     }
 

@@ -31,6 +31,7 @@ mod outbox;
 mod parcel;
 pub mod policy;
 mod pool;
+mod populate;
 pub mod purge;
 mod resize;
 mod runs;

@@ -82,10 +82,8 @@ impl<S: System> Arena<S> {
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let (peak, boost) = self.count_down(used, released);
         let helped = self.purger.helped.load(Ordering::Relaxed);
-        let bound = match helped {
-            true => purge::helped_bound(used, peak),
-            false => purge::bound(used, peak, boost),
-        };
+        let bound =
+            if helped { purge::helped_bound(used, peak) } else { purge::bound(used, peak, boost) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
         if purge::excess(dirty, bound, released) == 0 {
@@ -123,6 +121,7 @@ impl<S: System> Arena<S> {
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
             let purged = self.purge_some((dirty - keep).min(purge::STEP), worth);
+            self.purger.at.store(self.system.milliseconds(), Ordering::Relaxed);
             self.purger.lock.release();
             if purged == 0 {
                 break;
@@ -130,6 +129,12 @@ impl<S: System> Arena<S> {
             dirty = dirty.saturating_sub(purged);
         }
         watch.demand >= GRANULE
+    }
+
+    /// Whether memory was purged a moment ago, by whomever.
+    pub(crate) fn has_purged_lately(&self) -> bool {
+        let at = self.purger.at.load(Ordering::Relaxed);
+        at != 0 && self.system.milliseconds() - at < purge::GROWING_AFTER_MILLISECONDS
     }
 
     /// Whether several threads take from here.

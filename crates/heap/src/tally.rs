@@ -66,6 +66,11 @@ impl Tally {
         self.counts.fetch_add(packed(0, -i64::from(count)), Ordering::Relaxed);
     }
 
+    /// `count` free granules that were clean are resident now.
+    pub fn populated(&self, count: u32) {
+        self.counts.fetch_add(packed(0, i64::from(count)), Ordering::Relaxed);
+    }
+
     /// Moves what is counted here to `total`, if it is a lump.
     fn settle(&self, total: &Self) {
         let (used, dirty) = unpacked(self.counts.load(Ordering::Relaxed));

@@ -1,11 +1,10 @@
 //! A double of the operating system for tests: the real one, with a count of every call and the
 //! power to make the n-th one fail, a page size of the test's choice, and a clock the test turns.
 
-use crate::{Linux, System};
+use crate::{HugePages, Linux, System};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// A [`System`] that counts and fails on demand.
-#[derive(Default)]
 pub struct Fake {
     real: Linux,
     page_size: usize,
@@ -15,6 +14,15 @@ pub struct Fake {
     calls: AtomicUsize,
     fail_from: AtomicUsize,
     purged: AtomicUsize,
+    populated: AtomicUsize,
+    page_cost: AtomicU64,
+    huge_pages: HugePages,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Fake {
@@ -27,8 +35,13 @@ impl Fake {
             page_size,
             address_space: usize::MAX,
             processors: 2,
+            clock: AtomicU64::new(0),
+            calls: AtomicUsize::new(0),
             fail_from: AtomicUsize::new(usize::MAX),
-            ..Self::default()
+            purged: AtomicUsize::new(0),
+            populated: AtomicUsize::new(0),
+            page_cost: AtomicU64::new(0),
+            huge_pages: HugePages::OnRequest,
         }
     }
 
@@ -54,7 +67,14 @@ impl Fake {
         self
     }
 
-    /// Calls so far that can fail: reserve, commit, map, remap, move.
+    /// The same with huge pages at such times.
+    #[must_use]
+    pub fn with_huge_pages(mut self, when: HugePages) -> Self {
+        self.huge_pages = when;
+        self
+    }
+
+    /// Calls so far that can fail: reserve, commit, map, remap, move, populate.
     pub fn calls(&self) -> usize {
         self.calls.load(SeqCst)
     }
@@ -62,6 +82,11 @@ impl Fake {
     /// Bytes purged so far.
     pub fn purged(&self) -> usize {
         self.purged.load(SeqCst)
+    }
+
+    /// Bytes populated so far.
+    pub fn populated(&self) -> usize {
+        self.populated.load(SeqCst)
     }
 
     /// Lets `n` more calls succeed, then fails every one until [`Fake::recover`].
@@ -72,6 +97,11 @@ impl Fake {
     /// Ends the failures.
     pub fn recover(&self) {
         self.fail_from.store(usize::MAX, SeqCst);
+    }
+
+    /// Sets what populating a page costs a thread: the only thing that takes it any time.
+    pub fn set_page_cost(&self, nanoseconds: u64) {
+        self.page_cost.store(nanoseconds, SeqCst);
     }
 
     /// Turns the clock forward.
@@ -125,6 +155,28 @@ impl System for Fake {
         unsafe { self.real.forbid_huge_pages(at, bytes) }
     }
 
+    fn huge_pages(&self) -> HugePages {
+        self.huge_pages
+    }
+
+    unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.allow_huge_pages(at, bytes) };
+        self.allowed()
+    }
+
+    unsafe fn populate(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        let allowed = self.allowed();
+        if allowed {
+            self.populated.fetch_add(bytes, SeqCst);
+        }
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.populate(at, bytes) };
+        allowed
+    }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         self.check(0, bytes);
         self.allowed().then(|| self.real.map(bytes))?
@@ -152,6 +204,10 @@ impl System for Fake {
 
     fn processors(&self) -> usize {
         self.processors
+    }
+
+    fn thread_nanoseconds(&self) -> u64 {
+        (self.populated() / self.page_size) as u64 * self.page_cost.load(SeqCst)
     }
 
     fn milliseconds(&self) -> u64 {

@@ -28,4 +28,4 @@ pub mod tls;
 pub mod weak;
 
 pub use linux::Linux;
-pub use system::System;
+pub use system::{HugePages, System};

@@ -1,21 +1,24 @@
 //! [`System`] by Linux system calls. Sources: `mmap(2)`, `mremap(2)`, `madvise(2)`, `prlimit(2)`,
 //! `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`.
 
-use crate::System;
 use crate::process::File;
 use crate::syscall::{self, failed, number};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use crate::{HugePages, System};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 const PROT_NONE: usize = 0;
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x02 | 0x20 | 0x4000;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
 const MADV_DONTNEED: usize = 4;
+const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
+const MADV_POPULATE_WRITE: usize = 23;
 const MREMAP_MAYMOVE: usize = 1;
 const MREMAP_FIXED: usize = 2;
 const MREMAP_DONTUNMAP: usize = 4;
 const RLIMIT_AS: usize = 9;
+const CLOCK_THREAD_CPUTIME_ID: usize = 3;
 const CLOCK_MONOTONIC_COARSE: usize = 6;
 const AT_PAGESZ: u64 = 6;
 const LARGEST_PAGE: usize = 64 * 1024;
@@ -23,12 +26,14 @@ const LARGEST_PAGE: usize = 64 * 1024;
 /// The running kernel.
 pub struct Linux {
     page_size: AtomicUsize,
+    /// 0 while unknown, else one more than the [`HugePages`].
+    huge_pages: AtomicU8,
 }
 
 impl Linux {
     /// The kernel; its page size is asked for when it is first needed.
     pub const fn new() -> Self {
-        Self { page_size: AtomicUsize::new(0) }
+        Self { page_size: AtomicUsize::new(0), huge_pages: AtomicU8::new(0) }
     }
 
     fn anonymous(bytes: usize, protection: usize, flags: usize) -> Option<usize> {
@@ -79,6 +84,20 @@ fn find_page_size() -> usize {
     size
 }
 
+/// The setting of the running kernel; never, where there is none. Source: the kernel's
+/// `admin-guide/mm/transhuge.rst`.
+fn find_huge_pages() -> HugePages {
+    let mut text = [0_u8; 64];
+    let file = File::open(c"/sys/kernel/mm/transparent_hugepage/enabled");
+    let n = file.map_or(0, |file| file.read(&mut text));
+    // The value in force stands in brackets.
+    match text[..n].split(|&c| c == b'[').nth(1) {
+        Some(value) if value.starts_with(b"always") => HugePages::Always,
+        Some(value) if value.starts_with(b"madvise") => HugePages::OnRequest,
+        _ => HugePages::Never,
+    }
+}
+
 /// The bytes of address space in use, from `/proc/self/statm` (its first field, in pages).
 fn address_space_used(page_size: usize) -> usize {
     let mut text = [0_u8; 64];
@@ -88,6 +107,16 @@ fn address_space_used(page_size: usize) -> usize {
     let n = file.read(&mut text);
     let digits = text[..n].iter().take_while(|c| c.is_ascii_digit());
     digits.fold(0_usize, |sum, c| sum * 10 + usize::from(c - b'0')) * page_size
+}
+
+/// What a clock shows: seconds and nanoseconds.
+fn time(clock: usize) -> [u64; 2] {
+    let mut time = [0_u64; 2];
+    // SAFETY: the kernel fills a timespec, two 64-bit words on both architectures.
+    unsafe {
+        syscall::call(number::CLOCK_GETTIME, [clock, time.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    }
+    time
 }
 
 impl System for Linux {
@@ -144,6 +173,31 @@ impl System for Linux {
         unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_NOHUGEPAGE, 0, 0, 0]) };
     }
 
+    fn huge_pages(&self) -> HugePages {
+        let all = [HugePages::Never, HugePages::OnRequest, HugePages::Always];
+        // Relaxed, as for the page size.
+        if let Some(known) = self.huge_pages.load(Ordering::Relaxed).checked_sub(1) {
+            return all[usize::from(known)];
+        }
+        let found = find_huge_pages();
+        self.huge_pages.store(found as u8 + 1, Ordering::Relaxed);
+        found
+    }
+
+    unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: an advice on the caller's own range.
+        let result = unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_HUGEPAGE, 0, 0, 0]) };
+        !failed(result)
+    }
+
+    unsafe fn populate(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: as if each page were written to with what it holds (Linux 5.14; older kernels
+        // refuse).
+        let result =
+            unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_POPULATE_WRITE, 0, 0, 0]) };
+        !failed(result)
+    }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         Self::anonymous(bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS)
     }
@@ -191,16 +245,14 @@ impl System for Linux {
         mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
     }
 
+    fn thread_nanoseconds(&self) -> u64 {
+        let [seconds, nanoseconds] = time(CLOCK_THREAD_CPUTIME_ID);
+        seconds * 1_000_000_000 + nanoseconds
+    }
+
     fn milliseconds(&self) -> u64 {
-        let mut time = [0_u64; 2];
-        // SAFETY: the kernel fills a timespec, two 64-bit words on both architectures.
-        unsafe {
-            syscall::call(
-                number::CLOCK_GETTIME,
-                [CLOCK_MONOTONIC_COARSE, time.as_mut_ptr() as usize, 0, 0, 0, 0],
-            );
-        }
-        time[0] * 1000 + time[1] / 1_000_000
+        let [seconds, nanoseconds] = time(CLOCK_MONOTONIC_COARSE);
+        seconds * 1000 + nanoseconds / 1_000_000
     }
 }
 

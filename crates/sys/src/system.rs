@@ -3,6 +3,17 @@
 //! Addresses and lengths are in bytes and multiples of [`System::page_size`], unless a method says
 //! otherwise. No method blocks for longer than the kernel needs to change a mapping.
 
+/// When the system backs memory with huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    /// Not at all.
+    Never,
+    /// Where [`System::allow_huge_pages`] was called.
+    OnRequest,
+    /// Wherever [`System::forbid_huge_pages`] was not called.
+    Always,
+}
+
 /// What the allocator needs from the operating system.
 ///
 /// The heap is generic over this trait so that tests can count the calls and make any of them fail.
@@ -42,6 +53,22 @@ pub trait System: Sync {
     /// The range lies inside a reservation or mapping of the caller's.
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize);
 
+    /// When the system backs memory with huge pages.
+    fn huge_pages(&self) -> HugePages;
+
+    /// Allows that a range be backed by huge pages. Returns whether the system knows of such.
+    ///
+    /// # Safety
+    /// The range lies inside a reservation or mapping of the caller's.
+    unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool;
+
+    /// Makes the memory of a committed range resident; its contents stay. Returns whether it
+    /// succeeded: if not, part of it may be resident.
+    ///
+    /// # Safety
+    /// The range is committed, and the caller's.
+    unsafe fn populate(&self, at: usize, bytes: usize) -> bool;
+
     /// Maps `bytes` of zeroed, readable and writable memory outside any reservation.
     fn map(&self, bytes: usize) -> Option<usize>;
 
@@ -65,6 +92,9 @@ pub trait System: Sync {
 
     /// The number of processors this process may run on, at least 1.
     fn processors(&self) -> usize;
+
+    /// The processor time of the calling thread in nanoseconds, as precise as the system knows it.
+    fn thread_nanoseconds(&self) -> u64;
 
     /// A monotonic clock in milliseconds, with the coarse precision that costs least.
     fn milliseconds(&self) -> u64;

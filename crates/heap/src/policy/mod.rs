@@ -2,6 +2,7 @@
 //! The mechanism asks; nothing here acts.
 
 pub mod grow;
+pub mod populate;
 pub mod purge;
 pub mod retain;
 pub mod scavenge;

@@ -21,6 +21,8 @@ const RELEASES_TO_A_BYTE: usize = 8;
 /// The boost halves in this time.
 pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 
+/// A program in which nothing was purged for so long is growing, if it changes at all.
+pub const GROWING_AFTER_MILLISECONDS: u64 = 1000;
 /// How often the background thread looks.
 pub const TICK_MILLISECONDS: u64 = 100;
 /// Dirty free bytes for which a background thread is started.

@@ -19,7 +19,7 @@ fn burst(thread: &mut Thread<Fake>, mebibytes: usize) {
 fn tick(estate: &Estate<Fake>, watch: &mut Watch) -> (usize, bool) {
     estate.arena().system().advance(TICK_MILLISECONDS);
     let more = estate.arena().purge_idle(watch);
-    (estate.arena().granules_in_use().dirty * GRANULE >> 20, more)
+    ((estate.arena().granules_in_use().dirty * GRANULE) >> 20, more)
 }
 
 #[test]

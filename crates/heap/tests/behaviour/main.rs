@@ -4,5 +4,6 @@ mod idle;
 mod many_threads;
 mod one_thread;
 mod parcels;
+mod populating;
 mod scavenging;
 mod support;

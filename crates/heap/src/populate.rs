@@ -1,0 +1,106 @@
+//! Populating: having a block's pages put in place by one call, as one huge page where the system
+//! gives those to who asks, instead of by 512 page faults.
+//!
+//! Only blocks that a heap opens for slabs are populated, only while that is a small share of what
+//! is in use (the policy says how small), and only while the program grows: where memory was purged
+//! a moment ago it comes and goes, and huge pages would be made and broken up all the time. Their
+//! granules then count as dirty, like
+//! all memory that is resident and free, so what turns out not to be wanted is purged like
+//! anything else.
+//!
+//! A block is made eligible for huge pages for the length of the call only: otherwise the kernel
+//! would, at leisure, make huge pages of blocks that were mostly purged. The first part of the
+//! region is never eligible ([`grow::SMALL_PAGES_BELOW`]).
+
+use crate::arena::Arena;
+use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE};
+use crate::policy::{grow, populate};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use freehold_sync::granules::ALL;
+use freehold_sys::{HugePages, System};
+
+/// What there is to know about huge pages.
+pub(crate) struct Populated {
+    /// Whether the whole region has been made ineligible, so that it stays one mapping.
+    forbidden: AtomicBool,
+    /// Blocks to leave as they are before another is populated, and how many that was at first.
+    /// Relaxed, and a few more or less do not matter.
+    rest: AtomicU32,
+    last_rest: AtomicU32,
+}
+
+impl Populated {
+    /// Nothing populated yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            forbidden: AtomicBool::new(false),
+            rest: AtomicU32::new(0),
+            last_rest: AtomicU32::new(0),
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Populates a clean block, which the caller owns, if that is worth it.
+    pub(crate) fn populate_ahead(&self, block: Block) {
+        let now = self.about_in_use();
+        let entry = self.block(block);
+        // Relaxed: the block is the caller's.
+        let clean = entry.dirty.load(Ordering::Relaxed) == 0;
+        let high = block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW;
+        if !clean
+            || !high
+            || self.has_purged_lately()
+            || !populate::is_affordable(now.used * GRANULE, now.dirty * GRANULE)
+        {
+            return;
+        }
+        let rest = self.populated.rest.load(Ordering::Relaxed);
+        if rest > 0 {
+            self.populated.rest.store(rest - 1, Ordering::Relaxed);
+        } else if self.populate_timed(self.tables.address(block.first())) {
+            entry.dirty.store(ALL, Ordering::Relaxed);
+            self.tally.populated(BLOCK_GRANULES);
+        }
+    }
+
+    /// Populates a block, and decides by the time that took when to do so again.
+    fn populate_timed(&self, address: usize) -> bool {
+        let before = self.system.thread_nanoseconds();
+        let done = self.populate(address);
+        let took = self.system.thread_nanoseconds() - before;
+        let rest = populate::rest(self.populated.last_rest.load(Ordering::Relaxed), took);
+        self.populated.last_rest.store(rest, Ordering::Relaxed);
+        self.populated.rest.store(rest, Ordering::Relaxed);
+        done
+    }
+
+    fn populate(&self, address: usize) -> bool {
+        let system = &self.system;
+        match system.huge_pages() {
+            HugePages::Never => false,
+            // SAFETY: the caller owns the block.
+            HugePages::Always => unsafe { system.populate(address, BLOCK) },
+            HugePages::OnRequest => {
+                self.forbid_huge_pages_once();
+                // SAFETY: the caller owns the block.
+                unsafe {
+                    let done =
+                        system.allow_huge_pages(address, BLOCK) && system.populate(address, BLOCK);
+                    system.forbid_huge_pages(address, BLOCK);
+                    done
+                }
+            }
+        }
+    }
+
+    /// Where pages are huge on request only, this changes nothing but that the blocks that are
+    /// populated do not differ from the others, which would divide the mapping.
+    fn forbid_huge_pages_once(&self) {
+        // Relaxed: done twice it does no harm.
+        if !self.populated.forbidden.swap(true, Ordering::Relaxed) {
+            // SAFETY: the arena's own region.
+            unsafe { self.system.forbid_huge_pages(self.region(), self.region_bytes()) };
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is populated before it is used.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_sys::HugePages;
+use freehold_sys::fake::Fake;
+
+const SIZE: usize = 1024;
+
+/// As many objects as fill so many MiB, written to.
+fn fill(thread: &mut Thread<Fake>, mebibytes: usize) -> Vec<usize> {
+    (0..(mebibytes << 20) / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect()
+}
+
+#[test]
+fn a_large_heap_is_populated_ahead_by_a_sixteenth_at_most() {
+    for huge_pages in [HugePages::OnRequest, HugePages::Always] {
+        let estate = Estate::new(Fake::new().with_huge_pages(huge_pages));
+        let mut thread = Thread::new(&estate);
+        let all = fill(&mut thread, 300);
+        let now = estate.arena().granules_in_use();
+        assert!(now.dirty * GRANULE <= now.used * GRANULE / 16, "{now:?}");
+        let populated = estate.arena().system().populated();
+        assert!(populated >= 200 << 20, "{populated} bytes were populated");
+        thread.free_all(all);
+    }
+}
+
+#[test]
+fn many_threads_together_populate_no_more_ahead_than_one() {
+    let estate = Estate::new(Fake::new());
+    let mut threads: Vec<_> = (0..30).map(|_| Thread::new(&estate)).collect();
+    let all: Vec<_> = threads.iter_mut().map(|thread| fill(thread, 5)).collect();
+    let now = estate.arena().granules_in_use();
+    assert!(now.dirty * GRANULE <= now.used * GRANULE / 16 + BLOCK, "{now:?}");
+    for (thread, all) in threads.iter_mut().zip(all) {
+        thread.free_all(all);
+    }
+}
+
+#[test]
+fn small_heaps_are_never_populated() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 60);
+    assert_eq!(estate.arena().system().populated(), 0);
+    thread.free_all(all);
+}
+
+#[test]
+fn where_populating_costs_more_than_page_faults_it_is_hardly_done() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().system().set_page_cost(2000);
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 600);
+    let populated = estate.arena().system().populated();
+    assert!((BLOCK..20 * BLOCK).contains(&populated), "{populated} bytes were populated");
+    thread.free_all(all);
+}
+
+#[test]
+fn nothing_is_populated_where_there_are_no_huge_pages() {
+    let estate = Estate::new(Fake::new().with_huge_pages(HugePages::Never));
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 300);
+    assert_eq!(estate.arena().system().populated(), 0);
+    thread.free_all(all);
+}
+
+#[test]
+fn a_block_that_cannot_be_populated_is_used_as_it_is() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 100);
+    estate.arena().system().fail_after(0);
+    // What is committed will do for some time.
+    let more = fill(&mut thread, 4);
+    estate.arena().system().recover();
+    thread.free_all(all);
+    thread.free_all(more);
+}
+
+#[test]
+fn populated_memory_counts_as_free_and_is_purged_like_any_other() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 100);
+    assert!(estate.arena().system().populated() > 0);
+    thread.free_all(all);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    assert_eq!(estate.arena().granules_in_use().dirty, 0);
+}
