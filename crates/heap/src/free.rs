@@ -304,12 +304,18 @@ impl ThreadCache {
             let twice = Invalid::FreedTwice { address };
             let found = arena.object_at(address).filter(|found| found.class == class);
             let Some(InSlab { slab, index, .. }) = found else { return Err(twice) };
+            // Neighbours go with it: what was freed together is often of one slab.
+            let base = arena.tables.address(slab);
+            let (mask, taken) = neighbours(class, base, index / 64, rest);
+            // SAFETY: the outbox is leased to this thread.
+            let outbox = unsafe { self.outbox.as_mut() };
             if let Some(held) = held.as_mut().filter(|held| held.is_attached_to(class, slab)) {
-                // Neighbours go with it: what was freed together is often of one slab.
-                let base = arena.tables.address(slab);
-                let (mask, taken) = neighbours(class, base, index / 64, rest);
                 rest = &rest[taken..];
                 arena.take_back(held, class, slab, index / 64, mask).map_err(|()| twice)?;
+            } else if outbox
+                .is_some_and(|it| it.add_row(class, slab, index / 64, (mask, taken as u16)))
+            {
+                rest = &rest[taken..];
             } else {
                 self.send_home(arena, class, slab, index, held.as_mut())?;
                 rest = others;

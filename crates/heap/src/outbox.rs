@@ -125,25 +125,37 @@ impl Outbox {
     /// otherwise [`Arena::post`] does it.
     #[inline]
     pub(crate) fn add(&mut self, class: Class, g: Granule, index: usize) -> bool {
+        self.add_row(class, g, index / 64, (1 << (index % 64), 1))
+    }
+
+    /// Puts several objects in at once: `count` objects of word `n` of a slab's bits, as a mask.
+    #[inline]
+    pub(crate) fn add_row(
+        &mut self,
+        class: Class,
+        g: Granule,
+        n: usize,
+        (objects, count): (u64, u16),
+    ) -> bool {
         // First: a slot that was given to a slab must have an object of it, which keeps the slab.
         if self.left < 0 {
             return false;
         }
-        let key = Key::new(g, index);
+        let key = Key::new(g, 64 * n);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);
         if self.keys[slot] != key && !self.occupy(first, key) {
             return false;
         }
         let slot = first + usize::from(self.keys[first] != key);
-        let (mask, bit) = (&mut self.masks[slot][index / 64 % WORDS], 1 << (index % 64));
+        let mask = &mut self.masks[slot][n % WORDS];
         // An object that is here already is being freed a second time: its slab will say so.
-        if *mask & bit != 0 {
+        if *mask & objects != 0 {
             return false;
         }
-        *mask |= bit;
-        self.counts[slot] += 1;
-        self.left -= class.size() as isize;
+        *mask |= objects;
+        self.counts[slot] += count;
+        self.left -= (usize::from(count) * class.size()) as isize;
         true
     }
 
