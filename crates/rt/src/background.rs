@@ -2,7 +2,7 @@
 //!
 //! What a program has freed stays dirty for a moment, since most programs want it back. A thread
 //! that frees can look whether that is too much, but nobody looks when all are idle. So the first
-//! look that finds some MiB free and dirty in a process of several threads starts this thread. It
+//! look that finds 8 MiB free and dirty in a process of several threads starts this thread. It
 //! purges what is not claimed, and ends as soon as nothing is left to do: an idle process does not
 //! have it. A process of one thread never gets a second one.
 //!

@@ -25,8 +25,9 @@ pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 pub const GROWING_AFTER_MILLISECONDS: u64 = 1000;
 /// How often the background thread looks.
 pub const TICK_MILLISECONDS: u64 = 100;
-/// Dirty free bytes for which a background thread is started.
-pub const WORTH_A_THREAD: usize = 2 << 20;
+/// Dirty free bytes for which a background thread is started: as many as may always stay, so that
+/// small programs never have one.
+pub const WORTH_A_THREAD: usize = FLOOR;
 
 /// The bytes that are claimed in a [tick](TICK_MILLISECONDS), as far as the last ones tell, when it
 /// was `before` so far and in the last one `claimed`. Without claims little is left after a second.
