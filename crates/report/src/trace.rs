@@ -133,8 +133,9 @@ fn cost(text: &mut String, cost: &RecordingCost) {
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        "overhead: {:.2} times ({:.2} to {:.2}) the processor time of the calls alone, \
-         {plain_ns:.1} ns without and {recorded_ns:.1} with, measured by making {} of them again",
+        "overhead: {:.2} times ({:.2} to {:.2}) the processor time of making the calls and no \
+         more, {plain_ns:.1} ns without and {recorded_ns:.1} with, measured by making {} of them \
+         again",
         ratio.estimate,
         ratio.low,
         ratio.high,

@@ -151,7 +151,9 @@ impl Record {
         let calls: u64 = processes.iter().map(|process| process.calls.total()).sum();
         let seconds = (cost.recorded_ns - cost.plain_ns) * calls as f64 / 1e9;
         let used = recorded.processor_seconds;
-        cost.share = (used > 0.0).then(|| (seconds / used).clamp(0.0, 1.0));
+        // A command that does nothing but call has no larger share.
+        let most = (1.0 - cost.plain_ns / cost.recorded_ns).max(0.0);
+        cost.share = (used > 0.0).then(|| (seconds / used).clamp(0.0, most));
         Some(cost)
     }
 }
