@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-enum { THREADS = 8, BLOCKS = 20000, BYTES = 200 };
+enum { THREADS = 24, BLOCKS = 20000, BYTES = 200 };
 
 /* It reads this when it is loaded: how much all threads may keep at their hand, which is little. */
 static const char variable[] = "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES";

@@ -22,7 +22,7 @@ use crate::{clock, verdict};
 const MEMORY_NS: u64 = 100_000_000;
 
 /// How much has to be resident for heaps to be read, how often they are, and how many times as long
-/// as that takes is waited before it is done again.
+/// as that takes is waited before it is done again, each time once more.
 const HEAP_BYTES: u64 = 16 << 20;
 const HEAP_NS: u64 = 500_000_000;
 const HEAP_PATIENCE: u64 = 20;
@@ -175,7 +175,8 @@ struct Memory {
     distance_ns: u64,
     /// What the C library's heaps held when they were last read.
     heap: Option<HeapContents>,
-    /// When they are to be read again.
+    /// How often they were read, and when they are to be read again.
+    heap_readings: u64,
     heap_due_ns: u64,
 }
 
@@ -214,6 +215,8 @@ impl Memory {
         let most = contents.max_by_key(|heap| heap.used_bytes + heap.free_bytes + heap.top_bytes);
         self.heap = most.or(self.heap);
         let took = clock::now_ns() - began;
-        self.heap_due_ns = began + (took * HEAP_PATIENCE).max(HEAP_NS);
+        // A short run is understood soon, and a long one not disturbed.
+        self.heap_readings += 1;
+        self.heap_due_ns = began + (took * HEAP_PATIENCE * self.heap_readings).max(HEAP_NS);
     }
 }

@@ -24,6 +24,7 @@ const SIGNS: &[(&str, WaitKind)] = &[
     ("pthread_cond_", WaitKind::Condition),
     ("condition_variable", WaitKind::Condition),
     ("Condvar", WaitKind::Condition),
+    ("PyCOND_", WaitKind::Condition),
     ("pthread_join", WaitKind::Join),
     ("pthread_timedjoin", WaitKind::Join),
     ("pthread_clockjoin", WaitKind::Join),
@@ -83,6 +84,9 @@ pub(crate) fn is_allocating(function: &str) -> bool {
         || function.starts_with("tcache_")
 }
 
+/// How the names of functions begin that belong to a language rather than to a program.
+const LIBRARIES: &[&str] = &["std::", "core::", "alloc::", "__gthread"];
+
 impl Judged<'_> {
     /// Whether the frame belongs to an allocator. Names alone decide only within the C library,
     /// and for allocators that are part of the program.
@@ -92,14 +96,12 @@ impl Judged<'_> {
 
     /// Whether the frame is between the lock and whoever wanted it.
     fn is_machinery(&self) -> bool {
-        let function = &self.frame.function;
+        // A method is written with its type in brackets.
+        let function = self.frame.function.trim_start_matches('<');
         self.in_c_library
             || self.is_allocator()
             || SIGNS.iter().any(|(sign, _)| function.contains(sign))
-            || function.starts_with("std::")
-            || function.starts_with("core::")
-            || function.starts_with("alloc::")
-            || function.starts_with("__gthread")
+            || LIBRARIES.iter().any(|library| function.starts_with(library))
             || self.frame.module.starts_with("libstdc++")
     }
 }
@@ -125,10 +127,13 @@ pub(crate) fn kind(stack: &[Judged<'_>]) -> WaitKind {
     }
 }
 
-/// Who wanted what is waited for: the innermost frame that is not machinery, or else the outermost.
+/// Who wanted what is waited for: the innermost frame that is not machinery, or else the outermost
+/// that is not of the C library, if there is one.
 pub(crate) fn caller(stack: &[Judged<'_>]) -> Frame {
     let own = stack.iter().find(|judged| !judged.is_machinery());
-    own.or(stack.last()).map(|judged| judged.frame.clone()).unwrap_or_default()
+    let outermost = || stack.iter().rfind(|judged| !judged.in_c_library);
+    let caller = own.or_else(outermost).or(stack.last());
+    caller.map(|judged| judged.frame.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -184,8 +189,9 @@ mod tests {
 
     #[test]
     fn the_lock_of_an_interpreter_is_a_lock_though_it_is_made_of_a_condition() {
-        let stack = ["@pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread", "lock_acquire"];
+        let stack = ["@pthread_cond_timedwait", "PyCOND_TIMEDWAIT", "take_gil", "lock_acquire"];
         assert_eq!(judge(&stack, kind), WaitKind::Lock);
+        assert_eq!(judge(&stack, caller).function, "take_gil");
         let idle = ["@pthread_cond_timedwait", "PyThread_acquire_lock_timed", "lock_acquire"];
         assert_eq!(judge(&idle, kind), WaitKind::Condition);
     }
@@ -195,6 +201,10 @@ mod tests {
         let lock = ["@syscall", "std::sys::sync::mutex::futex::Mutex::lock_contended", "app::put"];
         assert_eq!(judge(&lock, kind), WaitKind::Lock);
         assert_eq!(judge(&lock, caller).function, "app::put");
+        let method = ["@syscall", "<std::sync::Mutex>::lock", "<alloc::Vec<T>>::push", "app::put"];
+        assert_eq!(judge(&method, caller).function, "app::put");
+        let inlined = ["@syscall", "<std::sync::Mutex>::lock", "std::thread_start", "@clone3"];
+        assert_eq!(judge(&inlined, caller).function, "std::thread_start");
     }
 
     #[test]
