@@ -94,7 +94,7 @@ const COMPANIONS: [&str; 3] =
     ["libeatmydata.so", "faketime/libfaketime.so.1", "torsocks/libtorsocks.so"];
 
 /// Other allocators: behind Freehold they have nothing to do. Before it they leave it the functions
-/// that they lack, whose blocks they would not know.
+/// that they lack, which must then work on their blocks.
 const ALLOCATORS: [&str; 4] =
     ["libjemalloc.so.2", "libmimalloc.so.2", "libtbbmalloc_proxy.so.2", "libtcmalloc_minimal.so.4"];
 
@@ -121,6 +121,7 @@ fn same_with_companions(make: impl Fn() -> Child) {
     }
     for allocator in ALLOCATORS.into_iter().filter_map(companion) {
         same(&allocator, make().freehold().preload(&allocator).run());
+        same(&allocator, make().preload(&allocator).freehold().run());
     }
 }
 

@@ -24,6 +24,11 @@ fn a_process_of_one_thread_stays_one() {
 }
 
 #[test]
+fn a_process_whose_other_threads_have_ended_has_one() {
+    program("after all others").run().succeeded();
+}
+
+#[test]
 fn signals_to_the_process_never_reach_the_librarys_thread() {
     program("signals").run().succeeded();
 }

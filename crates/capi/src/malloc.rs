@@ -71,6 +71,18 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     checked(slow::allocate_aligned(size, align))
 }
 
+freehold_sys::first_function! {
+    /// Whoever's `free` comes first in the process. What calls it is not exported by every
+    /// allocator: where another one was preloaded before this one, its objects come here for that.
+    fn first_free() -> unsafe extern "C" fn(*mut c_void) = "free" in "freehold_first_free";
+}
+
+freehold_sys::first_function! {
+    /// Whoever's `realloc` comes first in the process.
+    fn first_realloc() -> unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void =
+        "realloc" in "freehold_first_realloc";
+}
+
 /// C23's `free_sized`: the size is not relied upon.
 ///
 /// # Safety
@@ -78,7 +90,7 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(object: *mut c_void, _: usize) {
     // SAFETY: the caller's promise.
-    unsafe { free(object) }
+    unsafe { first_free()(object) }
 }
 
 /// C23's `free_aligned_sized`: alignment and size are not relied upon.
@@ -88,7 +100,7 @@ pub unsafe extern "C" fn free_sized(object: *mut c_void, _: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _: usize, _: usize) {
     // SAFETY: the caller's promise.
-    unsafe { free(object) }
+    unsafe { first_free()(object) }
 }
 
 /// An old name for `free`. Source: `cfree(3)`.
@@ -98,7 +110,7 @@ pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _: usize, _: us
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfree(object: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { free(object) }
+    unsafe { first_free()(object) }
 }
 
 /// `reallocarray(3)`.
@@ -113,7 +125,7 @@ pub unsafe extern "C" fn reallocarray(
 ) -> *mut c_void {
     match count.checked_mul(size) {
         // SAFETY: the caller's promise.
-        Some(bytes) => unsafe { realloc(object, bytes) },
+        Some(bytes) => unsafe { first_realloc()(object, bytes) },
         None => failed(ENOMEM),
     }
 }

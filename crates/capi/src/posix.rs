@@ -41,12 +41,19 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
     checked(slow::allocate_aligned(size, slow::page_size()))
 }
 
+freehold_sys::first_function! {
+    /// Whoever's `memalign` comes first in the process: its `free` will be given what `pvalloc`
+    /// returns, which not every allocator exports.
+    fn first_memalign() -> extern "C" fn(usize, usize) -> *mut c_void =
+        "memalign" in "freehold_first_memalign";
+}
+
 /// `pvalloc(3)`: whole pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = slow::page_size();
     match size.checked_next_multiple_of(page) {
-        Some(bytes) => checked(slow::allocate_aligned(bytes.max(page), page)),
+        Some(bytes) => first_memalign()(page, bytes.max(page)),
         None => failed(ENOMEM),
     }
 }

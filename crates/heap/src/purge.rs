@@ -137,8 +137,19 @@ impl<S: System> Arena<S> {
         at != 0 && self.system.milliseconds() - at < purge::GROWING_AFTER_MILLISECONDS
     }
 
+    /// Purges what may not stay without a background thread, which has just ended.
+    pub fn purge_without_help(&self) {
+        let now = self.granules_in_use();
+        let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
+        let excess = dirty.saturating_sub(purge::bound(used, used, 0));
+        if excess > 0 && self.purger.lock.try_acquire() {
+            self.purge_some(excess, WORTH_PURGING);
+            self.purger.lock.release();
+        }
+    }
+
     /// Whether several threads take from here.
-    fn has_several_threads(&self) -> bool {
+    pub fn has_several_threads(&self) -> bool {
         let leased = self.all_heaps().filter(|heap| !heap.is_exclusive() || heap.is_leased());
         leased.take(2).count() == 2
     }

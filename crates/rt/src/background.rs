@@ -4,16 +4,18 @@
 //! that frees can look whether that is too much, but nobody looks when all are idle. So the first
 //! look that finds 8 MiB free and dirty in a process of several threads starts this thread. It
 //! purges what is not claimed, and ends as soon as nothing is left to do: an idle process does not
-//! have it. A process of one thread never gets a second one.
+//! have it. A process of one thread never has a second one: the last but one of its threads takes
+//! this one along.
 //!
 //! It is no thread of the C library's (`freehold_sys::thread` says why), calls nothing but the
 //! arena, and blocks every signal. `FREEHOLD_BACKGROUND=0` in the environment forbids it.
 
 use crate::process;
+use freehold_heap::arena::Arena;
 use freehold_heap::policy::purge::TICK_MILLISECONDS;
 use freehold_heap::purge::Watch;
 use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use freehold_sys::{environment, thread};
+use freehold_sys::{Linux, environment, thread};
 
 static ROOM: thread::Room = thread::Room::new();
 
@@ -46,6 +48,15 @@ pub(crate) fn start() {
     unsafe { ROOM.start(body) };
 }
 
+/// Ends the thread, if it is there: because the process has only one other left, which may do what
+/// only a process of one thread can, such as entering a user namespace.
+pub(crate) fn end(arena: &Arena<Linux>) {
+    if ROOM.is_occupied() {
+        ROOM.empty();
+        arena.purge_without_help();
+    }
+}
+
 fn is_permitted() -> bool {
     let mut known = PERMISSION.load(Ordering::Relaxed);
     if known == UNKNOWN {
@@ -63,10 +74,14 @@ extern "C" fn body() {
     loop {
         // Only this thread says so, for as long as it is there.
         arena.set_helped(true);
-        while arena.purge_idle(&mut watch) {
-            thread::sleep(TICK_MILLISECONDS);
+        let mut called = false;
+        while !called && arena.purge_idle(&mut watch) {
+            called = ROOM.sleep(TICK_MILLISECONDS);
         }
         arena.set_helped(false);
+        if called {
+            return;
+        }
         // Once more for those who have released in between, and left it to this thread.
         if !arena.purge_idle(&mut watch) {
             return;

@@ -6,10 +6,14 @@
 //! that is said once. Anything else is no object, and is reported.
 
 use crate::chunk;
+#[cfg(target_env = "gnu")]
 use core::fmt::Write;
+#[cfg(target_env = "gnu")]
 use freehold_sync::atomic::{AtomicBool, Ordering};
+#[cfg(target_env = "gnu")]
 use freehold_sys::stderr::Message;
 
+#[cfg(target_env = "gnu")]
 static SAID: AtomicBool = AtomicBool::new(false);
 
 #[cfg(target_env = "gnu")]
@@ -20,31 +24,30 @@ freehold_sys::weak_function! {
 }
 
 /// Gives the object back to the C library, if it came from there.
+#[cfg(target_env = "gnu")]
 pub(crate) fn free(object: *mut u8) -> bool {
-    #[cfg(target_env = "gnu")]
-    {
-        let Some(their_free) = their_free().filter(|_| usable_size(object).is_some()) else {
-            return false;
-        };
-        // Relaxed: once is enough, and twice does no harm.
-        if !SAID.swap(true, Ordering::Relaxed) {
-            let mut message = Message::new();
-            // Writing to a fixed buffer cannot fail.
-            let _ = writeln!(
-                message,
-                "freehold: free: {object:?} came from the C library's own malloc (a plugin loaded \
-                 with RTLD_DEEPBIND?); it is given back there (said once)"
-            );
-        }
-        // SAFETY: memory of the C library's malloc, which checks it, given up by its user.
-        unsafe { their_free(object) };
-        true
+    let Some(their_free) = their_free().filter(|_| usable_size(object).is_some()) else {
+        return false;
+    };
+    // Relaxed: once is enough, and twice does no harm.
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let mut message = Message::new();
+        // Writing to a fixed buffer cannot fail.
+        let _ = writeln!(
+            message,
+            "freehold: free: {object:?} came from the C library's own malloc (a plugin loaded \
+             with RTLD_DEEPBIND?); it is given back there (said once)"
+        );
     }
-    #[cfg(not(target_env = "gnu"))]
-    {
-        let _ = (object, &SAID, Message::new);
-        false
-    }
+    // SAFETY: memory of the C library's malloc, which checks it, given up by its user.
+    unsafe { their_free(object) };
+    true
+}
+
+/// Other C libraries have no second malloc.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn free(_object: *mut u8) -> bool {
+    false
 }
 
 /// The bytes that can be used at `object`, if it came from the C library's malloc.

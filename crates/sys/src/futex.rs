@@ -3,6 +3,8 @@
 use crate::syscall::{self, number};
 use core::sync::atomic::AtomicU32;
 
+const WAIT: usize = 0;
+const WAKE: usize = 1;
 const WAIT_PRIVATE: usize = 128;
 const WAKE_PRIVATE: usize = 129;
 
@@ -15,6 +17,27 @@ pub fn wait(word: &AtomicU32, expected: u32) {
             number::FUTEX,
             [word.as_ptr() as usize, WAIT_PRIVATE, expected as usize, 0, 0, 0],
         );
+    }
+}
+
+/// The same for at most so many milliseconds, and also for a word that the kernel wakes for: the
+/// one that it clears when a thread ends.
+pub fn wait_shortly(word: &AtomicU32, expected: u32, milliseconds: u64) {
+    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    // SAFETY: as above, with a timespec, two 64-bit words on both architectures.
+    unsafe {
+        syscall::call(
+            number::FUTEX,
+            [word.as_ptr() as usize, WAIT, expected as usize, time.as_ptr() as usize, 0, 0],
+        );
+    }
+}
+
+/// Wakes all threads that wait for `word` in [`wait_shortly`].
+pub fn wake_waiting_shortly(word: &AtomicU32) {
+    // SAFETY: waking reads nothing but the address.
+    unsafe {
+        syscall::call(number::FUTEX, [word.as_ptr() as usize, WAKE, i32::MAX as usize, 0, 0, 0]);
     }
 }
 

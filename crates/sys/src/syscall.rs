@@ -19,7 +19,6 @@ pub mod number {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
-    pub const NANOSLEEP: usize = 35;
     pub const GETPID: usize = 39;
     pub const CLONE: usize = 56;
     pub const EXIT: usize = 60;
@@ -53,7 +52,6 @@ pub mod number {
     pub const EXIT: usize = 93;
     pub const EXIT_GROUP: usize = 94;
     pub const FUTEX: usize = 98;
-    pub const NANOSLEEP: usize = 101;
     pub const CLOCK_GETTIME: usize = 113;
     pub const SCHED_GETAFFINITY: usize = 123;
     pub const TGKILL: usize = 131;

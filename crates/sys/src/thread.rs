@@ -6,6 +6,7 @@
 //! stack of fixed size, and thread-local storage that is all zero and used by nobody; it must call
 //! nothing but raw system calls.
 
+use crate::futex;
 use crate::syscall::{self, failed, number};
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -25,6 +26,8 @@ pub struct Room {
     storage: UnsafeCell<[u64; 32]>,
     /// The thread's number; 0 when there is none.
     number: AtomicU32,
+    /// 1 when the thread is to end.
+    called: AtomicU32,
 }
 
 // SAFETY: stack and storage are used by the thread alone that the number stands for.
@@ -40,6 +43,7 @@ impl Room {
             stack: UnsafeCell::new([0; STACK]),
             storage: UnsafeCell::new([0; 32]),
             number: AtomicU32::new(0),
+            called: AtomicU32::new(0),
         }
     }
 
@@ -48,6 +52,29 @@ impl Room {
     pub fn is_occupied(&self) -> bool {
         // Relaxed: a hint; `start` decides.
         self.number.load(Ordering::Relaxed) != 0
+    }
+
+    /// Sleeps for so many milliseconds, or until the thread is to end. Returns whether it is. For
+    /// the thread that is here.
+    pub fn sleep(&self, milliseconds: u64) -> bool {
+        futex::wait_shortly(&self.called, 0, milliseconds);
+        // Relaxed: nothing comes with it.
+        self.called.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the thread end, and waits until it has, as `pthread_join` does. The body must look at
+    /// what [`Room::sleep`] returns.
+    pub fn empty(&self) {
+        self.called.store(1, Ordering::Relaxed);
+        futex::wake_waiting_shortly(&self.called);
+        loop {
+            // Acquire: what the thread did is done.
+            let number = self.number.load(Ordering::Acquire);
+            if number == 0 {
+                return;
+            }
+            futex::wait_shortly(&self.number, number, 10);
+        }
     }
 
     /// Forgets the thread: in the child of a fork, where it does not exist.
@@ -66,6 +93,7 @@ impl Room {
         if free.is_err() {
             return false;
         }
+        self.called.store(0, Ordering::Relaxed);
         let (all, mut before) = (u64::MAX, 0_u64);
         let (blocked, old) = (&raw const all as usize, &raw mut before as usize);
         // SAFETY: masks of 8 bytes; the thread inherits that everything is blocked. The stack and
@@ -147,13 +175,6 @@ pub fn set_name(name: &core::ffi::CStr) {
     unsafe { syscall::call(number::PRCTL, [PR_SET_NAME, name.as_ptr() as usize, 0, 0, 0, 0]) };
 }
 
-/// Sleeps for so many milliseconds.
-pub fn sleep(milliseconds: u64) {
-    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
-    // SAFETY: a timespec, two 64-bit words on both architectures; what is left is not asked for.
-    unsafe { syscall::call(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,8 +184,25 @@ mod tests {
 
     extern "C" fn body() {
         set_name(c"test");
-        sleep(1);
+        ROOM.sleep(1);
         RAN.fetch_add(1, Ordering::Relaxed);
+    }
+
+    static LASTING: Room = Room::new();
+
+    extern "C" fn last() {
+        while !LASTING.sleep(1000) {}
+    }
+
+    #[test]
+    fn a_thread_that_is_to_end_has_ended() {
+        for _ in 0..20 {
+            // SAFETY: the body makes system calls only.
+            assert!(unsafe { LASTING.start(last) });
+            LASTING.empty();
+            assert!(!LASTING.is_occupied());
+            LASTING.empty();
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Functions that another library may or may not provide.
+//! Functions that another library may provide: one that is there or not, or one that comes before
+//! this library's own.
 //!
 //! Owns nothing. A weak symbol must be declared weak in every object file that refers to it, which
 //! the language cannot say; so only the assembly below refers to it, and Rust code reads the word
@@ -28,6 +29,35 @@ macro_rules! weak_function {
             }
             // SAFETY: a word that is set before any code of this library runs, and then only read;
             // it is null, which is `None`, or the address of a function of the type.
+            unsafe { SLOT }
+        }
+    };
+}
+
+/// Defines `fn name() -> type`: the function that the process finds under a symbol, which this
+/// library defines as well. It is another library's where that comes first.
+///
+/// The type must be that of an `extern` function pointer, and be true of whatever bears the symbol.
+#[macro_export]
+macro_rules! first_function {
+    ($(#[$doc:meta])* fn $name:ident() -> $type:ty = $symbol:literal in $slot:literal;) => {
+        core::arch::global_asm!(
+            ".pushsection .data.rel.ro.freehold_first, \"aw\", @progbits",
+            ".balign 8",
+            concat!(".globl ", $slot),
+            concat!(".hidden ", $slot),
+            concat!($slot, ": .quad ", $symbol),
+            ".popsection",
+        );
+
+        $(#[$doc])*
+        fn $name() -> $type {
+            unsafe extern "C" {
+                #[link_name = $slot]
+                static SLOT: $type;
+            }
+            // SAFETY: a word that is set before any code of this library runs, and then only read;
+            // it is the address of a function of the type.
             unsafe { SLOT }
         }
     };

@@ -122,6 +122,16 @@ static void one_thread(void)
 	}
 }
 
+static void after_all_others(void)
+{
+	for (int i = 0; i < 20; i++) {
+		start_sleepers();
+		end_sleepers();
+		CHECK(threads() == 1);
+	}
+	CHECK(resident() < 48 * MIB);
+}
+
 static volatile sig_atomic_t handled;
 
 static void handle(int number)
@@ -184,6 +194,7 @@ int main(int argc, char **argv)
 		{"memory returns", memory_returns},
 		{"forbidden", forbidden},
 		{"one thread", one_thread},
+		{"after all others", after_all_others},
 		{"signals", signals_are_the_programs},
 		{"children", children_have_their_own},
 		{"end", ends_with_the_program},
