@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -162,7 +163,10 @@ fn make_private(directory: &Path) -> io::Result<()> {
 /// Puts the library at `path` in one step: a program that is just being started sees the old file
 /// or the new one, and never a part of one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension(format!("{}.draft", process::id()));
+    /// Threads of one process may do so at the same time, each with a draft of its own.
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = path.with_extension(format!("{}-{number}.draft", process::id()));
     // One may be left over from a process of the same number that was killed in between.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -211,6 +215,19 @@ mod tests {
         assert_eq!(FREEHOLD.lay_out_in(&directory).expect("found"), path);
         assert_eq!(fs::metadata(&path).expect("there").ino(), first, "it was written again");
         assert_eq!(fs::read_dir(&directory).expect("readable").count(), 1, "a draft was left");
+    }
+
+    #[test]
+    fn threads_may_lay_the_same_library_out_at_the_same_time() {
+        let parent = tempfile::tempdir().expect("a directory");
+        std::thread::scope(|scope| {
+            let lay_out = || FREEHOLD.lay_out_in(parent.path());
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(lay_out)).collect();
+            for thread in all {
+                thread.join().expect("no panic").expect("laid out");
+            }
+        });
+        assert_eq!(fs::read_dir(parent.path()).expect("readable").count(), 1);
     }
 
     #[test]
