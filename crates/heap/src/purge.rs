@@ -108,7 +108,7 @@ impl<S: System> Arena<S> {
 
     /// Purges what nobody is likely to claim, by what `watch` has seen in the last ticks. Returns
     /// whether there is more to come: if not, it need not be called again until
-    /// [`Arena::purge_excess`] asks for it.
+    /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     pub fn purge_idle(&self, watch: &mut Watch) -> bool {
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         let claimed = claims.saturating_sub(watch.claims) as usize * GRANULE;
