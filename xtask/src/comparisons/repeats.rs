@@ -24,13 +24,13 @@ pub(super) fn findings(bench: &Bench, count: u32) -> Result<Vec<String>, String>
     let mut findings = Vec::new();
     if is_installed("python3") {
         let words = ["-a", "system,freehold,jemalloc", "--", "python3", "-c", PYTHON];
-        findings.extend(asked(bench, count, "python3", &words)?);
+        findings.extend(asked(bench, count, "python3", 25, &words)?);
     } else {
         println!("repeats: python3 is not installed");
     }
     if is_installed("redis-server") && is_installed("redis-benchmark") {
         let words = [&["-a", "system,freehold", "--load", LOAD], &SERVER[..], &[""]].concat();
-        findings.extend(asked(bench, count, "redis-server", &words)?);
+        findings.extend(asked(bench, count, "redis-server", 10, &words)?);
     } else {
         println!("repeats: redis-server is not installed");
     }
@@ -38,16 +38,23 @@ pub(super) fn findings(bench: &Bench, count: u32) -> Result<Vec<String>, String>
 }
 
 /// Asks the same question several times, with other orders of runs.
-fn asked(bench: &Bench, count: u32, name: &str, words: &[&str]) -> Result<Option<String>, String> {
+fn asked(
+    bench: &Bench,
+    count: u32,
+    name: &str,
+    rounds: u32,
+    words: &[&str],
+) -> Result<Option<String>, String> {
     let mut answers: BTreeMap<String, u32> = BTreeMap::new();
+    let rounds = rounds.to_string();
     for seed in 1..=count {
         let seed = seed.to_string();
-        let found = bench.compare(&[&["--seed", &seed], words].concat())?;
+        let found = bench.compare(&[&["--seed", &seed, "--repeat", &rounds], words].concat())?;
         *answers.entry(answer(&found)).or_default() += 1;
     }
     let shown: Vec<_> =
         answers.iter().map(|(answer, times)| format!("{answer} ({times})")).collect();
-    println!("repeats: {name}, {count} comparisons of 10 rounds: {}", shown.join(", "));
+    println!("repeats: {name}, {count} comparisons of {rounds} rounds: {}", shown.join(", "));
     let most = answers.values().max().copied().unwrap_or_default();
     let is_stable = f64::from(most) >= 0.9 * f64::from(count);
     Ok((!is_stable)
