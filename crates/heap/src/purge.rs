@@ -134,7 +134,7 @@ impl<S: System> Arena<S> {
     /// Whether memory was purged a moment ago, by whomever.
     pub(crate) fn has_purged_lately(&self) -> bool {
         let at = self.purger.at.load(Ordering::Relaxed);
-        at != 0 && self.system.milliseconds() - at < purge::GROWING_AFTER_MILLISECONDS
+        at != 0 && self.system.milliseconds().saturating_sub(at) < purge::GROWING_AFTER_MILLISECONDS
     }
 
     /// Purges what may not stay without a background thread, which has just ended.

@@ -40,8 +40,7 @@ pub(crate) fn prepare() {
 /// Starts the thread, unless it is there or forbidden.
 #[cold]
 pub(crate) fn start() {
-    let here = || PROCESS.load(Ordering::Relaxed) == freehold_sys::process::process_id();
-    if ROOM.is_occupied() || !here() || !is_permitted() {
+    if ROOM.is_occupied() || !is_this_process() || !is_permitted() {
         return;
     }
     // SAFETY: the body makes system calls only, and uses no thread-local storage.
@@ -51,10 +50,15 @@ pub(crate) fn start() {
 /// Ends the thread, if it is there: because the process has only one other left, which may do what
 /// only a process of one thread can, such as entering a user namespace.
 pub(crate) fn end(arena: &Arena<Linux>) {
-    if ROOM.is_occupied() {
+    // In a child that was made without the fork handlers the thread is only remembered.
+    if ROOM.is_occupied() && is_this_process() {
         ROOM.empty();
         arena.purge_without_help();
     }
+}
+
+fn is_this_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == freehold_sys::process::process_id()
 }
 
 fn is_permitted() -> bool {
@@ -82,7 +86,8 @@ extern "C" fn body() {
         if called {
             return;
         }
-        // Once more for those who have released in between, and left it to this thread.
+        // Once more for those who have released in between, and left it to this thread. Nothing
+        // orders that: what this look misses waits for the next one of a thread that frees.
         if !arena.purge_idle(&mut watch) {
             return;
         }

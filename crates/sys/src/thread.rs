@@ -62,17 +62,19 @@ impl Room {
         self.called.load(Ordering::Relaxed) != 0
     }
 
-    /// Makes the thread end, and waits until it has, as `pthread_join` does. The body must look at
-    /// what [`Room::sleep`] returns.
+    /// Makes the thread that is here end, and waits until it has, as `pthread_join` does. The body
+    /// must look at what [`Room::sleep`] returns. One that is just being made, or that somebody
+    /// starts meanwhile, is not waited for: it may last. It may be told to end as well.
     pub fn empty(&self) {
+        // Acquire: `called` was cleared before the kernel wrote a number here.
+        let number = self.number.load(Ordering::Acquire);
+        if matches!(number, 0 | MAKING) {
+            return;
+        }
         self.called.store(1, Ordering::Relaxed);
         futex::wake_waiting_shortly(&self.called);
-        loop {
-            // Acquire: what the thread did is done.
-            let number = self.number.load(Ordering::Acquire);
-            if number == 0 {
-                return;
-            }
+        // Acquire: what the thread did is done.
+        while self.number.load(Ordering::Acquire) == number {
             futex::wait_shortly(&self.number, number, 10);
         }
     }
@@ -192,6 +194,32 @@ mod tests {
 
     extern "C" fn last() {
         while !LASTING.sleep(1000) {}
+    }
+
+    static CONTESTED: Room = Room::new();
+
+    extern "C" fn lasting() {
+        while !CONTESTED.sleep(1000) {}
+    }
+
+    #[test]
+    fn who_ends_a_thread_does_not_wait_for_one_that_others_start() {
+        let done = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Somebody starts one again whenever there is none, and never ends it.
+                while done.load(Ordering::Relaxed) == 0 {
+                    // SAFETY: the body makes system calls only.
+                    unsafe { CONTESTED.start(lasting) };
+                }
+            });
+            for _ in 0..500 {
+                CONTESTED.empty();
+            }
+            done.store(1, Ordering::Relaxed);
+        });
+        CONTESTED.empty();
+        assert!(!CONTESTED.is_occupied());
     }
 
     #[test]

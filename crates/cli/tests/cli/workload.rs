@@ -98,6 +98,11 @@ fn check_contents_under(name: &str, library: &str) {
         let checked = record["verified_blocks"].as_u64();
         assert!(checked.is_some_and(|checked| checked > 0), "{harness} under {name}");
     }
+    // It has a command line of its own.
+    let pairs = ["workload", "pairs", "--allocations", "100", "--loops", "50", "--verify"];
+    let ended = freehold().args(pairs).env("LD_PRELOAD", library).output().expect("started");
+    let record = json(&Ended::from(ended).with(0).out);
+    assert!(record["verified_blocks"].as_u64() >= Some(5000), "pairs under {name}: {record}");
 }
 
 #[test]
