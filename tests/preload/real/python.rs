@@ -44,7 +44,9 @@ fn passes_a_test_of_its_own(test: &str) {
     let Some(python) = python(&scratch) else { return };
     let import = format!("import test.{test}");
     if !python().args(["-c", &import]).run().status.success() {
-        return tools::skip("Python's own tests are not installed (Debian: libpython3-testsuite)");
+        return tools::skip(
+            "Python's own tests are not installed (Debian: libpython3.N-testsuite)",
+        );
     }
     let ended = same_with_and_without(&["python3"], || {
         python().arg(script("own_tests.py")).arg(test).within(TIME_LIMIT)

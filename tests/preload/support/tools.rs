@@ -21,7 +21,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("node", "nodejs"),
     ("objdump", "binutils"),
     ("perl", "perl"),
-    ("python3", "python3, with libpython3-testsuite"),
+    ("python3", "python3, with libpython3.N-testsuite"),
     ("qemu-aarch64", "qemu-user"),
     ("redis-benchmark", "redis-tools"),
     ("redis-cli", "redis-tools"),
