@@ -17,4 +17,10 @@ fn main() {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
+    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|it| it == "gnu") {
+        // Older C libraries have these elsewhere, or not at all: `src/older.rs` finds them.
+        for symbol in ["pthread_key_create", "pthread_setspecific", "__register_atfork"] {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={symbol}");
+        }
+    }
 }

@@ -92,6 +92,16 @@ fn with_musl_c_programs_run_under_the_preloaded_library() {
 }
 
 #[test]
+fn a_program_for_musl_that_glibcs_preload_reaches_is_served() {
+    if !has_musl() {
+        return;
+    }
+    for (source, arguments) in PROGRAMS {
+        Child::new(MUSL.c(source, &[])).args(arguments).freehold().run().succeeded();
+    }
+}
+
+#[test]
 fn with_musl_static_c_programs_have_freehold_inside() {
     if !has_musl() {
         return;

@@ -11,6 +11,8 @@ pub mod cxx;
 mod errno;
 pub mod extend;
 pub mod malloc;
+#[cfg(target_env = "gnu")]
+mod older;
 pub mod posix;
 
 #[panic_handler]

@@ -1,5 +1,6 @@
-//! Functions that another library may provide: one that is there or not, or one that comes before
-//! this library's own.
+//! Functions that another library may provide: one that is there or not, perhaps in a version of
+//! our choice, or one that comes before this library's own; and functions of ours that the linker
+//! puts in the place of another library's.
 //!
 //! Owns nothing. A weak symbol must be declared weak in every object file that refers to it, which
 //! the language cannot say; so only the assembly below refers to it, and Rust code reads the word
@@ -8,10 +9,17 @@
 /// Defines `fn name() -> Option<type>`: the function that was found under a symbol, if any was.
 ///
 /// The type must be that of an `extern` function pointer, and be true of whatever bears the symbol.
+/// With `for "name@version"` the function of another library's that has that name and version is
+/// found, and the symbol is just what it is called here.
 #[macro_export]
 macro_rules! weak_function {
-    ($(#[$doc:meta])* fn $name:ident() -> Option<$type:ty> = $symbol:literal in $slot:literal;) => {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident() -> Option<$type:ty> =
+            $symbol:literal in $slot:literal $(, for $versioned:expr)?;
+    ) => {
         core::arch::global_asm!(
+            $(concat!(".symver ", $symbol, ", ", $versioned),)?
             concat!(".weak ", $symbol),
             ".pushsection .data.rel.ro.freehold_weak, \"aw\", @progbits",
             ".balign 8",
@@ -60,5 +68,26 @@ macro_rules! first_function {
             // it is the address of a function of the type.
             unsafe { SLOT }
         }
+    };
+}
+
+/// Makes a function that of a symbol which other parts of this library refer to by way of the
+/// linker's option `--wrap`, and shows that symbol to nobody else.
+#[macro_export]
+macro_rules! stand_in {
+    ($symbol:literal = $function:path;) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .text.", $symbol, ", \"ax\", @progbits"),
+            concat!(".weak ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ", @function"),
+            concat!($symbol, ":"),
+            #[cfg(target_arch = "x86_64")]
+            "jmp {function}",
+            #[cfg(target_arch = "aarch64")]
+            "b {function}",
+            ".popsection",
+            function = sym $function,
+        );
     };
 }
