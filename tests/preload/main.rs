@@ -12,6 +12,7 @@ mod early;
 mod exit;
 mod extensions;
 mod fast_path;
+mod faults;
 mod footprint;
 mod foreign;
 mod fork;

@@ -117,7 +117,13 @@ impl<S: System> Arena<S> {
                     && system.commit(start + plan.zones, plan.total - plan.zones)
             };
             if !usable {
-                return None;
+                // A smaller one needs less, and what was reserved would be lost.
+                // SAFETY: the reservations just made, unused.
+                unsafe {
+                    system.unmap(start, plan.total);
+                    system.unmap(region, bytes);
+                }
+                continue;
             }
             let arena = Self {
                 tables: Tables {

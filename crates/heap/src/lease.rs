@@ -125,7 +125,7 @@ impl<S: System> Arena<S> {
             }
             let id = leases.shared + 1 + made;
             let map = self.reserve_map()?;
-            self.make_heap(id, true, map)?;
+            self.make_heap(id, true, map).or_else(|| self.unreserve_map(map))?;
             // Release pairs with the Acquire in `made`.
             leases.exclusive_made.store(made + 1, Ordering::Release);
             Some(self.heap(id))
@@ -150,7 +150,8 @@ impl<S: System> Arena<S> {
             for id in 1..=leases.shared {
                 // The map is one for all; the first heap stands for its reservation.
                 let own = if id == 1 { map.1 } else { 0 };
-                if self.make_heap(id, false, (map.0, own)).is_none() {
+                let heap = self.make_heap(id, false, (map.0, own));
+                if heap.or_else(|| self.unreserve_map(map)).is_none() {
                     return 0;
                 }
             }
@@ -167,6 +168,14 @@ impl<S: System> Arena<S> {
         // SAFETY: the reservation just made.
         unsafe { self.system.forbid_huge_pages(map, bytes) };
         Some((map, bytes))
+    }
+
+    /// Gives a reservation back because the heap that it is for could not be made.
+    fn unreserve_map(&self, (map, bytes): (usize, usize)) -> Option<()> {
+        // SAFETY: the reservation just made: heaps that were made with it are nobody's yet, and are
+        // made again with another.
+        unsafe { self.system.unmap(map, bytes) };
+        None
     }
 
     fn make_heap(&self, id: u16, exclusive: bool, (map, map_bytes): (usize, usize)) -> Option<()> {

@@ -68,7 +68,7 @@ impl<S: System> Arena<S> {
     fn populate_timed(&self, address: usize) -> bool {
         let before = self.system.thread_nanoseconds();
         let done = self.populate(address);
-        let took = self.system.thread_nanoseconds() - before;
+        let took = self.system.thread_nanoseconds().saturating_sub(before);
         let rest = populate::rest(self.populated.last_rest.load(Ordering::Relaxed), took);
         self.populated.last_rest.store(rest, Ordering::Relaxed);
         self.populated.rest.store(rest, Ordering::Relaxed);

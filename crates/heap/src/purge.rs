@@ -243,7 +243,10 @@ impl<S: System> Arena<S> {
             return 0;
         }
         let purged = self.purge_granules(block, ALL);
-        zone.dirty.fetch_and(!bit, Ordering::Relaxed);
+        // What the system did not take back is found again.
+        if self.block(block).dirty.load(Ordering::Relaxed) == 0 {
+            zone.dirty.fetch_and(!bit, Ordering::Relaxed);
+        }
         self.release_blocks(block, 1);
         purged
     }

@@ -103,7 +103,8 @@ impl ThreadCache {
             return Ok(Some(moved));
         }
         let Some(new) = self.take(arena, size, UNIT, Prefer::Dirty) else {
-            return Ok(None);
+            // What is to become smaller can stay as it is.
+            return Ok((size <= usable).then_some(address));
         };
         let keep = usable.min(size);
         if !arena.move_run(kind, address, new.address, keep) {

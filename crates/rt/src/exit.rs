@@ -17,8 +17,12 @@ const ROUNDS: usize = 4;
 /// The key plus one; 0 when there is none.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the key. Called once, before the arena is made.
+/// Makes the key, if there is none. Called before the arena is made, which may take several
+/// attempts; there are not many keys.
 pub(crate) fn prepare() {
+    if KEY.load(Ordering::Relaxed) != 0 {
+        return;
+    }
     let mut key: c_uint = 0;
     // SAFETY: the key is written to a local variable; the destructor is of the kind asked for.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(at_exit)) } == 0 {

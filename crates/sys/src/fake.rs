@@ -74,7 +74,8 @@ impl Fake {
         self
     }
 
-    /// Calls so far that can fail: reserve, commit, map, remap, move, populate.
+    /// Calls so far that can fail: reserve, commit, purge, map, remap, move,
+    /// populate.
     pub fn calls(&self) -> usize {
         self.calls.load(SeqCst)
     }
@@ -145,9 +146,12 @@ impl System for Fake {
 
     unsafe fn purge(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
-        self.purged.fetch_add(bytes, SeqCst);
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.real.purge(at, bytes) }
+        let done = self.allowed() && unsafe { self.real.purge(at, bytes) };
+        if done {
+            self.purged.fetch_add(bytes, SeqCst);
+        }
+        done
     }
 
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {

@@ -151,7 +151,13 @@ impl System for Linux {
 
     unsafe fn unmap(&self, at: usize, bytes: usize) {
         // SAFETY: the caller owns the range and gives it up.
-        unsafe { syscall::call(number::MUNMAP, [at, bytes, 0, 0, 0, 0]) };
+        let result = unsafe { syscall::call(number::MUNMAP, [at, bytes, 0, 0, 0, 0]) };
+        if failed(result) {
+            // Where a process has as many mappings as it may, none can be divided. Then the memory
+            // at least goes back, and nothing but address space is lost.
+            // SAFETY: as above.
+            unsafe { self.purge(at, bytes) };
+        }
     }
 
     unsafe fn commit(&self, at: usize, bytes: usize) -> bool {

@@ -224,6 +224,33 @@ fn running_out_of_memory_gives_none_and_everything_goes_on() {
 }
 
 #[test]
+fn memory_that_the_system_does_not_take_back_is_given_back_later() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let system = estate.arena().system();
+    let all: Vec<_> = (0..8).map(|_| thread.alloc(2 << 20).unwrap()).collect();
+    system.fail_after(0);
+    thread.free_all(all);
+    assert_eq!(estate.arena().purge_all(), 0);
+    system.recover();
+    assert_eq!(estate.arena().purge_all(), 16 << 20);
+}
+
+#[test]
+fn an_object_can_become_smaller_when_there_is_no_memory() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let sizes = [1000, 20_000, 1 << 20];
+    let all = sizes.map(|size| thread.alloc(size).unwrap());
+    estate.arena().system().fail_after(0);
+    let full: Vec<_> = std::iter::from_fn(|| thread.alloc(48)).collect();
+    let smaller = all.map(|address| thread.resize(address, 40));
+    assert!(smaller.iter().all(Option::is_some), "{smaller:?}");
+    thread.free_all(smaller.into_iter().flatten());
+    thread.free_all(full);
+}
+
+#[test]
 fn every_call_to_the_system_may_fail_without_harm() {
     for n in 0..60 {
         let estate = Estate::new(Fake::new());
