@@ -108,9 +108,10 @@ fn the_header_declares_what_is_exported_under_our_own_name_and_nothing_else() {
         .filter(|word| word.starts_with("freehold_"))
         .map(str::to_owned)
         .collect();
-    let ours: BTreeSet<_> =
-        exported().into_iter().filter(|name| name.starts_with("freehold_")).collect();
-    assert_eq!(words, ours);
+    // Where the figures are is for those who look at the process from outside.
+    let is_function = |name: &String| !name.starts_with("freehold_figures_");
+    let ours = exported().into_iter().filter(|name| name.starts_with("freehold_"));
+    assert_eq!(words, ours.filter(is_function).collect());
 }
 
 #[test]

@@ -6,9 +6,10 @@ use serde_json::Value;
 /// Each crate, and the crates of the workspace that it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-sys", &[]),
+    ("freehold-stats", &[]),
     ("freehold-sync", &["freehold-sys"]),
-    ("freehold-heap", &["freehold-sys", "freehold-sync"]),
-    ("freehold-rt", &["freehold-sys", "freehold-sync", "freehold-heap"]),
+    ("freehold-heap", &["freehold-sys", "freehold-sync", "freehold-stats"]),
+    ("freehold-rt", &["freehold-sys", "freehold-sync", "freehold-stats", "freehold-heap"]),
     ("freehold", &["freehold-rt"]),
     ("freehold-cxx", &["freehold-sys"]),
     ("freehold-capi", &["freehold-sys", "freehold-cxx", "freehold-rt"]),
@@ -24,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-workloads", &["freehold-trace"]),
     ("freehold-embed", &[]),
     ("freehold-lab", &["freehold-model", "freehold-trace"]),
-    ("freehold-observe", &["freehold-model"]),
+    ("freehold-observe", &["freehold-model", "freehold-stats"]),
     ("freehold-report", &["freehold-model"]),
     (
         "freehold-cli",

@@ -44,11 +44,11 @@ pub struct Arena<S: System> {
     /// How many times pages were moved.
     pub(crate) moves: AtomicU32,
     /// Blocks committed so far: those below it can be used, and so can their tables.
-    committed: AtomicU32,
+    pub(crate) committed: AtomicU32,
     /// Held while committing.
     grow: Lock,
     /// The metadata's own reservation.
-    metadata: (usize, usize),
+    pub(crate) metadata: (usize, usize),
 }
 
 // SAFETY: what an arena shares between threads is atomic, or protected by the locks and words that

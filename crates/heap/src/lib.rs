@@ -20,6 +20,7 @@ mod check;
 pub mod class;
 mod depot;
 mod direct;
+mod figures;
 pub mod free;
 pub mod heap;
 pub mod invalid;

@@ -19,8 +19,8 @@ use freehold_sync::word::{Count, Mask, SlabWord};
 #[repr(C, align(4))]
 pub struct Tag {
     owner: AtomicU16,
-    class: AtomicU8,
-    delta: AtomicU8,
+    pub(crate) class: AtomicU8,
+    pub(crate) delta: AtomicU8,
 }
 
 /// In place of a class: the first granule of a run.
@@ -90,7 +90,7 @@ pub(crate) const FAR_WORDS: usize = 25;
 /// for slabs of up to 448 objects.
 #[repr(C, align(64))]
 pub struct Remote {
-    word: AtomicU64,
+    pub(crate) word: AtomicU64,
     near: [AtomicU64; NEAR_WORDS],
 }
 

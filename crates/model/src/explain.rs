@@ -11,6 +11,12 @@ use crate::schema::Document;
 pub enum MemoryUse {
     /// Heaps of the C library's allocator.
     CLibraryHeap,
+    /// Large blocks of it, each with a mapping of its own.
+    CLibraryBlocks,
+    /// Objects of an allocator that says where they are.
+    AllocatorHeap,
+    /// Its own tables.
+    AllocatorTables,
     /// Areas that an allocator has given its name.
     NamedHeap,
     /// Stacks of threads.
@@ -61,6 +67,36 @@ pub struct HeapContents {
     pub free_bytes: u64,
     /// Bytes that are free at the ends.
     pub top_bytes: u64,
+    /// Of the used ones, bytes that are kept by a thread for its next use, or in fast bins.
+    pub kept_bytes: u64,
+    /// Bytes of large blocks, each with a mapping of its own, which are in use.
+    pub mapped_bytes: u64,
+    /// How many arenas there are; `None` where they were not found.
+    pub arenas: Option<u64>,
+    /// Bytes that the arenas have from the system.
+    pub system_bytes: Option<u64>,
+    /// The sum of the most that each of them ever had.
+    pub peak_bytes: Option<u64>,
+}
+
+/// What an allocator itself knows of its memory; `None` is what it does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocatorFigures {
+    /// Whose figures these are.
+    pub allocator: String,
+    /// Bytes of blocks that the program has in use, what is lost within them included; and what
+    /// threads keep, where that is not told.
+    pub live_bytes: Option<u64>,
+    /// Bytes of blocks that threads keep for their next use.
+    pub kept_bytes: Option<u64>,
+    /// Bytes that are free, and not given back to the system.
+    pub free_bytes: Option<u64>,
+    /// Bytes of its own tables that are in memory.
+    pub metadata_bytes: Option<u64>,
+    /// Bytes that it has from the system for all that.
+    pub held_bytes: Option<u64>,
+    /// The most that this ever was.
+    pub peak_bytes: Option<u64>,
 }
 
 /// What huge pages keep in memory although nothing was written to it.
@@ -95,6 +131,8 @@ pub struct MemoryReport {
     pub rows: Vec<MemoryRow>,
     /// What is in the C library's heaps.
     pub heap: Option<HeapContents>,
+    /// What the allocators themselves say.
+    pub figures: Vec<AllocatorFigures>,
     /// What is unused in huge pages; `None` where there are none, or they may not be read.
     pub huge_slack: Option<HugeSlack>,
     /// Where the numbers come from.

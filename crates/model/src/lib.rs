@@ -40,7 +40,7 @@ pub use compare::{
 pub use diagnosis::{Cause, Confidence, Diagnosis, Findings, Frees, Portion};
 pub use diff::{Change, DiffDocument, RuleCheck, RuleOutcome, Side};
 pub use evidence::{Cost, Gap, Source};
-pub use explain::{HeapContents, HugeSlack, MemoryReport, MemoryRow, MemoryUse};
+pub use explain::{AllocatorFigures, HeapContents, HugeSlack, MemoryReport, MemoryRow, MemoryUse};
 pub use grid::{
     GridCase, GridCell, GridDocument, GridOutcome, GridOverall, GridPart, GridPlan, GridRun,
     GridSummary, Shard,

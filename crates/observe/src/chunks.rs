@@ -14,6 +14,13 @@ const SMALLEST: u64 = 32;
 const PREVIOUS_USED: u64 = 1;
 const FLAGS: u64 = 7;
 
+/// Of those: the block has a mapping of its own, which is whole pages.
+const MAPPED: u64 = 2;
+const PAGE: u64 = 4096;
+
+/// The size of the block in which a thread notes what it keeps.
+const KEEPER: u64 = 0x290;
+
 /// Arenas for threads begin at multiples of this.
 const ARENA: u64 = 64 << 20;
 
@@ -31,6 +38,8 @@ const PROBE: usize = 8;
 pub(crate) struct Contents {
     /// Bytes of blocks that are used, or kept by a thread for its next use.
     pub(crate) used: u64,
+    /// Those of them that a thread keeps for its next use (`tcache`).
+    pub(crate) kept: u64,
     /// Bytes of blocks that are free.
     pub(crate) free: u64,
     /// Bytes at the end that were never given out, or have come back there.
@@ -95,6 +104,47 @@ fn fits(memory: &mut dyn Words, range: Range<u64>) -> bool {
     true
 }
 
+/// Bytes of what a thread keeps for its next use, if the block at an address is where it notes
+/// that: numbers of blocks of each size, and the first of each.
+fn kept(memory: &mut dyn Words, block: u64) -> u64 {
+    const SIZES: u64 = 64;
+    const COUNT_BYTES: u64 = 2;
+    const MOST: u64 = 1 << 12;
+    let counts = block + ALIGNMENT;
+    let firsts = counts + SIZES * COUNT_BYTES;
+    let mut bytes = 0;
+    for n in 0..SIZES {
+        let four = memory.word(counts + n / 4 * 8).unwrap_or(u64::MAX);
+        let count = four >> (n % 4 * 16) & 0xffff;
+        let first = memory.word(firsts + n * 8).unwrap_or(1);
+        let fits = (count == 0) == (first == 0) && first.is_multiple_of(ALIGNMENT) && count < MOST;
+        if !fits {
+            return 0;
+        }
+        bytes += count * (SMALLEST + n * ALIGNMENT);
+    }
+    bytes
+}
+
+/// The bytes of the large blocks, each with a mapping of its own, at the beginning of an area, and
+/// how many there are.
+pub(crate) fn mapped_blocks(memory: &mut dyn Words, area: &Range<u64>) -> (u64, u64) {
+    let (mut bytes, mut count) = (0, 0);
+    while area.end - (area.start + bytes) >= PAGE {
+        let at = area.start + bytes;
+        let (before, size) = (memory.word(at), memory.word(at + 8));
+        let (Some(0), Some(size)) = (before, size) else { break };
+        let len = size & !FLAGS;
+        let is_one = size & FLAGS == MAPPED && len >= PAGE && len.is_multiple_of(PAGE);
+        if !is_one || len > area.end - at {
+            break;
+        }
+        bytes += len;
+        count += 1;
+    }
+    (bytes, count)
+}
+
 /// Goes from block to block. Whether one is used is kept in the next; the last one is the top.
 fn walk(memory: &mut dyn Words, range: Range<u64>) -> Contents {
     let mut contents = Contents::default();
@@ -110,6 +160,9 @@ fn walk(memory: &mut dyn Words, range: Range<u64>) -> Contents {
         let Some((next_size, is_used)) = size_at(memory, next, range.end) else { return contents };
         if is_used {
             contents.used += size;
+            if size == KEEPER {
+                contents.kept += kept(memory, at);
+            }
         } else {
             contents.free += size;
         }
@@ -151,7 +204,33 @@ mod tests {
         let mut memory = heap(0x10000, &BLOCKS, 0x20000);
         let contents = main_heap(&mut memory, &(0x10000..0x20000));
         let top = 0x10000 - sum(&BLOCKS);
-        assert_eq!(contents, Contents { used: 784, free: 4160, top, is_complete: true });
+        let expected = Contents { used: 784, free: 4160, top, is_complete: true, kept: 0 };
+        assert_eq!(contents, expected);
+    }
+
+    #[test]
+    fn what_a_thread_keeps_is_read_from_its_notes() {
+        let mut memory = heap(0x10000, &[(KEEPER, true), (64, true)], 0x20000);
+        let counts = 0x10000 + ALIGNMENT;
+        for word in 0..16 + 64 {
+            memory.insert(counts + word * 8, 0);
+        }
+        // Three blocks of 48 bytes: the second size.
+        memory.insert(counts, 3 << 16);
+        memory.insert(counts + 128 + 8, 0x10400);
+        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).kept, 144);
+        // A number without a first block: this is something else.
+        memory.insert(counts + 128 + 8, 0);
+        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).kept, 0);
+    }
+
+    #[test]
+    fn large_blocks_are_followed_while_they_fit() {
+        let words = [(0, 0), (8, 0x5000 | MAPPED), (0x5000, 0), (0x5008, 0x3000 | MAPPED)];
+        let mut memory: HashMap<u64, u64> = words.into();
+        memory.extend([(0x8000, 0), (0x8008, 17)]);
+        assert_eq!(mapped_blocks(&mut memory, &(0..0x9000)), (0x8000, 2));
+        assert_eq!(mapped_blocks(&mut memory, &(0..0x4000)), (0, 0));
     }
 
     #[test]

@@ -2,13 +2,18 @@
 //! hold.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use freehold_model::{Gap, HeapContents, MemoryReport, MemoryRow, MemoryUse, Source};
+use freehold_model::{
+    AllocatorFigures, Gap, HeapContents, MemoryReport, MemoryRow, MemoryUse, Source,
+};
 
-use crate::chunks::{Contents, arena_heap, main_heap};
+use crate::chunks::{Contents, arena_heap, main_heap, mapped_blocks};
+use crate::figures::{self, Freehold};
 use crate::huge;
+use crate::proc::pagemap;
 use crate::proc::smaps::{self, Area};
 use crate::proc::syscall::{self, Doing};
 use crate::proc::tree;
@@ -28,47 +33,99 @@ const STACK_PAUSE: Duration = Duration::from_millis(1);
 /// Explains the memory of a process, which goes on meanwhile.
 pub fn explain(pid: u32) -> Result<MemoryReport, TargetError> {
     target::check(pid)?;
-    let areas = smaps::parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
+    let mut areas = smaps::parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
     let (stacks, unknown) = stack_pointers(pid);
     let mut heaps = Heaps::of(pid);
+    let freehold = figures::freehold(pid);
+    if let Some(freehold) = &freehold {
+        // The kernel makes one area of two that lie side by side.
+        split(pid, &mut areas, freehold.metadata.end);
+        split(pid, &mut areas, freehold.region.end);
+    }
     let mut rows: BTreeMap<(MemoryUse, String), MemoryRow> = BTreeMap::new();
     for area in &areas {
-        let usage = usage(area, &stacks, &mut heaps);
+        let usage = usage(area, &stacks, &mut heaps, freehold.as_ref());
         let name = name(area, usage);
         add(rows.entry((usage, name)).or_insert_with_key(row), area);
     }
     let mut rows: Vec<_> = rows.into_values().collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.resident_bytes));
+    heaps.read_arenas(&areas);
+    let heap = heaps.contents();
+    let own = freehold.as_ref().map(|it| it.figures(Some(tables(&rows))));
+    let figures: Vec<_> =
+        own.into_iter().chain(heap.map(|it| figures::of_c_library(&it))).collect();
     Ok(MemoryReport {
         pid,
         allocator: None,
         resident_bytes: areas.iter().map(|area| area.resident).sum(),
         rows,
-        heap: (heaps.contents.heaps > 0).then_some(heaps.contents),
+        sources: sources(freehold.is_some(), heap.as_ref()),
+        missing: missing(unknown, heap.as_ref(), &figures),
+        heap,
+        figures,
         huge_slack: huge::slack(pid, &areas),
-        sources: vec![
-            Source::new("resident, huge, swapped", "smaps", "exact, an area at a time"),
-            Source::new(
-                "unused in huge pages",
-                "pages of 4 KiB in them that hold nothing but zeros",
-                "an estimate, of 64 MiB at most",
-            ),
-            Source::new(
-                "used and free",
-                "the C library's own notes before each block",
-                "a moment's; what threads keep for themselves counts as used",
-            ),
-        ],
-        missing: missing(unknown),
     })
 }
 
-/// What cannot be known, with so many threads whose stacks were not found.
-fn missing(stacks: usize) -> Vec<Gap> {
-    let mut missing = vec![
-        Gap::nowhere("fragmentation within blocks: what was asked for is not noted there"),
-        Gap::nowhere("what other allocators than the C library's hold free"),
+/// Bytes of the allocator's own tables that are in memory.
+fn tables(rows: &[MemoryRow]) -> u64 {
+    let tables = rows.iter().filter(|row| row.usage == MemoryUse::AllocatorTables);
+    tables.map(|row| row.resident_bytes).sum()
+}
+
+fn sources(has_freehold: bool, heap: Option<&HeapContents>) -> Vec<Source> {
+    let mut sources = vec![
+        Source::new("resident, huge, swapped", "smaps", "exact, an area at a time"),
+        Source::new(
+            "unused in huge pages",
+            "pages of 4 KiB in them that hold nothing but zeros",
+            "an estimate, of 64 MiB at most",
+        ),
     ];
+    if has_freehold {
+        sources.push(Source::new(
+            "Freehold's figures",
+            "its tables, which the symbol freehold_figures tells",
+            "a moment's; up to 30 objects a size and thread that are at its hand count as in use",
+        ));
+    }
+    if heap.is_some() {
+        sources.push(Source::new(
+            "the C library's used and free",
+            "its own notes before each block",
+            "a moment's",
+        ));
+        sources.push(Source::new(
+            "kept by threads",
+            "the lists of its threads (tcache) and, where arenas were found, its fast bins",
+            "a moment's; blocks of up to 1032 bytes",
+        ));
+    }
+    if heap.is_some_and(|heap| heap.arenas.is_some()) {
+        sources.push(Source::new(
+            "from the system, and the most ever",
+            "the arenas, which malloc_info shows as well",
+            "exact, an arena at a time",
+        ));
+    }
+    sources
+}
+
+/// What cannot be known, with so many threads whose stacks were not found.
+fn missing(stacks: usize, heap: Option<&HeapContents>, figures: &[AllocatorFigures]) -> Vec<Gap> {
+    let mut missing =
+        vec![Gap::nowhere("fragmentation within blocks: what was asked for is not noted there")];
+    if figures.is_empty() {
+        missing.push(Gap::nowhere(
+            "what the allocator holds free: it says so only when it is called within the process",
+        ));
+    }
+    if heap.is_some_and(|heap| heap.arenas.is_none()) {
+        missing.push(Gap::nowhere(
+            "what the C library has from the system: its arenas were not found",
+        ));
+    }
     if stacks > 0 {
         missing.push(Gap::nowhere(&format!(
             "stacks of {stacks} threads, which run all the time: they are among the other mappings"
@@ -85,7 +142,7 @@ pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
     for area in &smaps::parse(&maps) {
         heaps.is_heap(area);
     }
-    Ok((heaps.contents.heaps > 0).then_some(heaps.contents))
+    Ok(heaps.contents())
 }
 
 /// Reads heaps and adds up what they hold.
@@ -97,6 +154,32 @@ struct Heaps {
 impl Heaps {
     fn of(pid: u32) -> Self {
         Self { memory: Window::over(pid), contents: HeapContents::default() }
+    }
+
+    /// What was read; nothing where there are no heaps.
+    fn contents(&self) -> Option<HeapContents> {
+        (self.contents.heaps > 0).then_some(self.contents)
+    }
+
+    /// Reads what the arenas say, which are found by way of the C library's data.
+    fn read_arenas(&mut self, areas: &[Area]) {
+        let Some(arenas) = figures::arenas(&mut self.memory, &data_of_c_library(areas)) else {
+            return;
+        };
+        self.contents.arenas = Some(arenas.count);
+        self.contents.system_bytes = Some(arenas.system);
+        self.contents.peak_bytes = Some(arenas.peak);
+        self.contents.kept_bytes += arenas.fast;
+    }
+
+    /// Whether an area begins with large blocks of the C library's; if so, they are added.
+    fn has_blocks(&mut self, area: &Area) -> bool {
+        if !area.name.is_empty() || area.is_shared || area.is_executable {
+            return false;
+        }
+        let (bytes, count) = mapped_blocks(&mut self.memory, &area.addresses);
+        self.contents.mapped_bytes += bytes;
+        count > 0
     }
 
     /// Whether an area is a heap of the C library's; if so, its contents are added.
@@ -121,19 +204,64 @@ impl Heaps {
         all.used_bytes += contents.used;
         all.free_bytes += contents.free;
         all.top_bytes += contents.top;
+        all.kept_bytes += contents.kept;
     }
 }
 
+/// Makes two areas of one that goes across this address, with what is resident of each.
+fn split(pid: u32, areas: &mut Vec<Area>, address: u64) {
+    let is_inside = |area: &Area| area.addresses.start < address && address < area.addresses.end;
+    let Some(at) = areas.iter().position(is_inside) else { return };
+    let Some(below) = pagemap::resident_bytes(pid, &(areas[at].addresses.start..address)) else {
+        return;
+    };
+    let whole = &mut areas[at];
+    let below = below.min(whole.resident);
+    let first = Area {
+        addresses: whole.addresses.start..address,
+        is_executable: whole.is_executable,
+        is_shared: whole.is_shared,
+        name: whole.name.clone(),
+        resident: below,
+        anonymous: below.min(whole.anonymous),
+        ..Area::default()
+    };
+    whole.addresses.start = address;
+    whole.resident -= first.resident;
+    whole.anonymous -= first.anonymous;
+    areas.insert(at, first);
+}
+
+/// Where the C library has its data: its file, and what follows it in memory.
+fn data_of_c_library(areas: &[Area]) -> Vec<Range<u64>> {
+    let mut data: Vec<Range<u64>> = Vec::new();
+    for area in areas.iter().filter(|area| !area.is_executable && !area.is_shared) {
+        let file = area.name.rsplit('/').next().unwrap_or_default();
+        if file.starts_with("libc.so") {
+            data.push(area.addresses.clone());
+        } else if let Some(last) = data.last_mut().filter(|last| last.end == area.addresses.start)
+            && area.name.is_empty()
+        {
+            last.end = area.addresses.end;
+        }
+    }
+    data
+}
+
 /// What an area is for.
-fn usage(area: &Area, stacks: &[u64], heaps: &mut Heaps) -> MemoryUse {
+fn usage(area: &Area, stacks: &[u64], heaps: &mut Heaps, freehold: Option<&Freehold>) -> MemoryUse {
     let name = area.name.as_str();
     let holds_stack = stacks.iter().any(|pointer| area.addresses.contains(pointer));
+    let lies_in = |range: &Range<u64>| range.contains(&area.addresses.start);
     match name {
+        "" if freehold.is_some_and(|it| lies_in(&it.region)) => MemoryUse::AllocatorHeap,
+        "" if freehold.is_some_and(|it| lies_in(&it.metadata)) => MemoryUse::AllocatorTables,
         _ if heaps.is_heap(area) => MemoryUse::CLibraryHeap,
         _ if name == "[stack]" || (name.is_empty() && holds_stack) => MemoryUse::Stack,
         _ if name.starts_with(NAMED) => MemoryUse::NamedHeap,
         _ if name.starts_with('[') => MemoryUse::Kernel,
         _ if area.is_shared => MemoryUse::Shared,
+        "" if area.resident > 0 && heaps.has_blocks(area) => MemoryUse::CLibraryBlocks,
         "" => MemoryUse::OtherAnonymous,
         _ if area.is_executable => MemoryUse::Code,
         _ => MemoryUse::FileData,

@@ -2,19 +2,14 @@
 //! not know whose memory it is.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use freehold_model::HugeSlack;
 
+use crate::proc::pagemap::{self, PAGE, present_pages};
 use crate::proc::smaps::Area;
 use crate::reading::copy;
 
-const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
-
-/// Bytes of an entry of `pagemap`, and the bit in it that says that the page is there.
-const ENTRY: u64 = 8;
-const PRESENT: u64 = 1 << 63;
 
 /// Huge pages that are looked at: the others are taken to be like them.
 const MOST: usize = 32;
@@ -22,7 +17,7 @@ const MOST: usize = 32;
 /// The slack of the huge pages in these areas of a process; nothing where there are none, or they
 /// may not be read.
 pub(crate) fn slack(pid: u32, areas: &[Area]) -> Option<HugeSlack> {
-    let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
+    let pagemap = pagemap::open(pid)?;
     let huge = areas.iter().filter(|area| area.huge > 0);
     let whole: Vec<u64> = huge.flat_map(|area| whole_pages(&pagemap, area)).collect();
     let step = whole.len().div_ceil(MOST).max(1);
@@ -49,10 +44,7 @@ fn whole_pages(pagemap: &File, area: &Area) -> Vec<u64> {
 /// Whether everything of a huge page is there. What is not must not be read, which would put it
 /// there.
 fn is_whole(pagemap: &File, page: u64) -> bool {
-    let mut entries = vec![0; (HUGE / PAGE * ENTRY) as usize];
-    let is_read = pagemap.read_exact_at(&mut entries, page / PAGE * ENTRY).is_ok();
-    let (words, _) = entries.as_chunks::<{ ENTRY as usize }>();
-    is_read && words.iter().all(|&word| u64::from_ne_bytes(word) & PRESENT != 0)
+    present_pages(pagemap, &(page..page + HUGE)) == Some(HUGE / PAGE)
 }
 
 /// Bytes of pages that hold nothing but zeros.

@@ -10,6 +10,7 @@ mod chunks;
 mod clock;
 pub mod diagnose;
 pub mod explain;
+mod figures;
 mod huge;
 pub mod locks;
 mod memory;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use freehold_model::{HeapContents, MemoryReport, MemoryRow, MemoryUse};
+use freehold_model::{AllocatorFigures, HeapContents, MemoryReport, MemoryRow, MemoryUse};
 
 use crate::numbers::{mib, percent};
 use crate::table::{Align, Cell, Table, Tone};
@@ -23,6 +23,9 @@ pub fn explain(report: &MemoryReport) -> String {
         report.pid,
         table.text()
     );
+    for figures in &report.figures {
+        told(&mut text, figures);
+    }
     if let Some(heap) = &report.heap {
         contents(&mut text, heap);
     }
@@ -57,14 +60,36 @@ fn cells(row: &MemoryRow, whole: u64) -> Vec<Cell> {
     ]
 }
 
+/// What an allocator says of itself, a figure a line.
+fn told(text: &mut String, figures: &AllocatorFigures) {
+    let kept_apart = figures.kept_bytes.is_some();
+    let in_use = if kept_apart { "in use" } else { "in use, or at threads' hands" };
+    let lines = [
+        (in_use, figures.live_bytes),
+        ("kept by threads for their next use", figures.kept_bytes),
+        ("free, not given back to the system", figures.free_bytes),
+        ("tables of its own", figures.metadata_bytes),
+        ("from the system for all that", figures.held_bytes),
+        ("the most that its heaps ever had", figures.peak_bytes),
+    ];
+    // Writing to a string cannot fail.
+    let title = format!("{} by its own account, MiB", figures.allocator);
+    let _ = writeln!(text, "\n{}", Tone::Strong.paint(&title));
+    for (what, bytes) in lines {
+        if let Some(bytes) = bytes {
+            let _ = writeln!(text, "{:>9}  {what}", mib(bytes as f64));
+        }
+    }
+}
+
 fn contents(text: &mut String, heap: &HeapContents) {
+    let arenas = heap.arenas.map(|count| format!(", {count} arenas")).unwrap_or_default();
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "\nin {} heaps of the C library: {} MiB used or kept by threads, {} MiB free between \
-         blocks, {} MiB free at the ends",
+        "\nin {} heaps of the C library{arenas}: {} MiB free between blocks, {} MiB free at the \
+         ends",
         heap.heaps,
-        mib(heap.used_bytes as f64),
         mib(heap.free_bytes as f64),
         mib(heap.top_bytes as f64)
     );
@@ -80,6 +105,9 @@ fn contents(text: &mut String, heap: &HeapContents) {
 fn described(usage: MemoryUse) -> &'static str {
     match usage {
         MemoryUse::CLibraryHeap => "heaps of the C library",
+        MemoryUse::CLibraryBlocks => "large blocks of the C library, each mapped by itself",
+        MemoryUse::AllocatorHeap => "Freehold: what it gives out",
+        MemoryUse::AllocatorTables => "Freehold: its tables",
         MemoryUse::NamedHeap => "named memory",
         MemoryUse::Stack => "stacks of threads",
         MemoryUse::Code => "code",
@@ -120,13 +148,20 @@ mod tests {
                 free_bytes: 60 * MIB,
                 ..HeapContents::default()
             }),
+            figures: vec![AllocatorFigures {
+                allocator: "the C library".to_owned(),
+                live_bytes: Some(15 * MIB),
+                kept_bytes: Some(5 * MIB),
+                ..AllocatorFigures::default()
+            }],
             huge_slack: Some(HugeSlack { examined_bytes: 4 * MIB, unused_bytes: 3 * MIB }),
             sources: Vec::new(),
             missing: Vec::new(),
         };
         let text = explain(&report);
         assert!(text.contains("   50 %"), "{text}");
-        assert!(text.contains("20.0 MiB used or kept by threads, 60.0 MiB free between"), "{text}");
+        assert!(text.contains("60.0 MiB free between"), "{text}");
+        assert!(text.contains("     15.0  in use\n      5.0  kept by threads"), "{text}");
         assert!(!text.contains("changed while"), "{text}");
         assert!(text.contains("about 30.0 of 40.0 MiB were never written to"), "{text}");
     }

@@ -15,6 +15,7 @@ mod background;
 mod chunk;
 mod emergency;
 mod exit;
+mod figures;
 mod foreign;
 mod fork;
 mod libc;

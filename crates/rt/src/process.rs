@@ -1,5 +1,6 @@
 //! The arena of the process: made on the first allocation, there until the end.
 
+use crate::figures;
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -58,7 +59,9 @@ fn make() -> Option<&'static Arena<Linux>> {
     let made = Arena::create(Linux::new());
     if let Some(arena) = made {
         // SAFETY: just made; never unmade.
-        REGION.store(unsafe { arena.as_ref() }.region(), Ordering::Relaxed);
+        let new = unsafe { arena.as_ref() };
+        REGION.store(new.region(), Ordering::Relaxed);
+        figures::announce(new);
         // Release pairs with the Acquire in `existing_arena`.
         ARENA.store(arena.as_ptr(), Ordering::Release);
     }

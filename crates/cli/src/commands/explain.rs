@@ -15,9 +15,10 @@ Examples:
   freehold explain $(pgrep -n server)
   freehold explain --json 4242 | jq .heap
 
-Resident memory by what it is for, from smaps; and what the C library's heaps hold, used and free,
-from its own notes before each block, which are read without stopping the process. Of other
-allocators it is seen how much they have, not how much of it is free.";
+Resident memory by what it is for, from smaps; and what the allocator knows of it: in use, kept by
+threads, free, from the system. That is read from the tables of Freehold, and from the notes and
+arenas of the C library, without stopping the process or calling anything in it. Of other allocators
+it is seen how much they have, not how much of it is free.";
 
 /// Tell where the resident memory of a process is, and how much of the heap is free
 #[derive(Debug, Args)]

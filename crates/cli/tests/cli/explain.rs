@@ -1,8 +1,11 @@
 //! `freehold explain`: where the memory of a process is.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::{Waiting, compiled, directory, json, known, known_sources, run, skipped};
 
@@ -44,6 +47,67 @@ fn free_memory_between_blocks_is_told_from_memory_in_use() {
     assert!(report["allocator"].as_str().expect("known").starts_with("system"));
 }
 
+/// Compiles one of the programs of these tests.
+fn own(directory: &TempDir, name: &str) -> Option<PathBuf> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
+    let source = fs::read_to_string(programs.join(name).with_extension("c")).expect("it is there");
+    let known = known_sources().to_string_lossy().into_owned();
+    compiled(directory, name, &source, &["-O2", "-pthread", "-I", &known])
+}
+
+/// Bytes of objects that an allocator may need for itself, or count otherwise.
+const SMALL_PART: f64 = 100_000.0;
+
+/// What a program tells of its allocator, and what is seen from outside.
+fn told_and_seen(preload: &str) -> Option<([f64; 4], Value)> {
+    let directory = directory();
+    let program = own(&directory, "figures")?;
+    let mut process = Waiting::start(Command::new(program).env("LD_PRELOAD", preload));
+    let told = process.ask();
+    let numbers: Vec<f64> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let report = json(&run(&["explain", "--json", &process.pid()]).with(0).out);
+    Some((numbers.try_into().expect("four numbers"), report))
+}
+
+#[track_caller]
+fn assert_near(told: f64, seen: &Value, report: &Value) {
+    let seen = seen.as_f64().unwrap_or_else(|| panic!("no number: {report:#}"));
+    assert!((told - seen).abs() <= SMALL_PART, "{seen} is not {told}: {report:#}");
+}
+
+#[test]
+fn the_figures_of_the_c_library_are_those_that_it_tells_within_the_process() {
+    let Some(([in_use, large, fast, free], report)) = told_and_seen("") else { return };
+    let figures = &report["figures"][0];
+    let kept = figures["kept_bytes"].as_f64().expect("known");
+    // What threads keep counts as in use within, and what is in fast bins as free.
+    assert_near(in_use + large + fast - kept, &figures["live_bytes"], &report);
+    assert_near(free - fast, &figures["free_bytes"], &report);
+    assert_near(in_use + large + free, &figures["held_bytes"], &report);
+    assert_eq!(report["heap"]["arenas"], 2, "{report:#}");
+    assert!(kept > fast, "each thread keeps some: {report:#}");
+    let large_rows = report["rows"].as_array().expect("a list").iter();
+    let large_rows: Vec<_> = large_rows.filter(|row| row["usage"] == "c_library_blocks").collect();
+    assert_eq!(large_rows.len(), 1, "{report:#}");
+}
+
+#[test]
+fn the_figures_of_freehold_are_those_that_it_tells_within_the_process() {
+    let library = run(&["lib"]).with(0).out;
+    let Some(([in_use, _, _, free], report)) = told_and_seen(library.trim()) else { return };
+    let figures = &report["figures"][0];
+    assert_eq!(figures["allocator"], "Freehold");
+    assert_near(in_use, &figures["live_bytes"], &report);
+    assert_near(free, &figures["free_bytes"], &report);
+    let rows = report["rows"].as_array().expect("a list");
+    let resident = |usage: &str| {
+        let own = rows.iter().filter(|row| row["usage"] == usage);
+        own.filter_map(|row| row["resident_bytes"].as_f64()).sum::<f64>()
+    };
+    assert!(resident("allocator_heap") >= in_use / 2.0, "{report:#}");
+    assert!(resident("allocator_tables") > 0.0 && resident("allocator_tables") < in_use / 10.0);
+}
+
 #[test]
 fn a_process_that_does_not_exist_has_no_memory() {
     let ended = run(&["explain", "4294967295"]).with(1);
@@ -53,11 +117,7 @@ fn a_process_that_does_not_exist_has_no_memory() {
 #[test]
 fn what_huge_pages_keep_for_nothing_is_told_and_stacks_are_found() {
     let directory = directory();
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
-    let source = fs::read_to_string(programs.join("huge.c")).expect("it is there");
-    let known = known_sources().to_string_lossy().into_owned();
-    let flags = ["-O2", "-pthread", "-I", &known];
-    let Some(program) = compiled(&directory, "huge", &source, &flags) else { return };
+    let Some(program) = own(&directory, "huge") else { return };
     let process = Waiting::start(Command::new(program).env_remove("LD_PRELOAD"));
     let report = json(&run(&["explain", "--json", &process.pid()]).with(0).out);
     let rows = report["rows"].as_array().expect("a list");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs};
 
@@ -162,6 +162,7 @@ fn built(directory: &TempDir, name: &str, input: &Path, flags: &[&str]) -> Optio
 /// A program that echoes a line when it is ready, and then waits.
 pub(crate) struct Waiting {
     child: Child,
+    output: BufReader<ChildStdout>,
 }
 
 impl Waiting {
@@ -173,11 +174,20 @@ impl Waiting {
         let mut input = child.stdin.take().expect("piped");
         writeln!(input, "ready").expect("it reads");
         let mut line = String::new();
-        let output = child.stdout.take().expect("piped");
-        BufReader::new(output).read_line(&mut line).expect("it writes");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        output.read_line(&mut line).expect("it writes");
         assert_eq!(line, "ready\n");
         child.stdin = Some(input);
-        Self { child }
+        Self { child, output }
+    }
+
+    /// Writes another line, and returns the answer.
+    pub(crate) fn ask(&mut self) -> String {
+        let input = self.child.stdin.as_mut().expect("it is kept until the end");
+        writeln!(input, "and now").expect("it reads");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it writes");
+        line
     }
 
     /// `cat` with this library preloaded.

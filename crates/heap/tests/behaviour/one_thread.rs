@@ -401,3 +401,45 @@ fn what_was_set_aside_goes_home_when_the_thread_ends() {
     let census = unsafe { estate.arena().check() };
     assert_eq!((census.objects_out, census.slab_granules), (0, 0));
 }
+
+#[test]
+fn what_is_counted_from_outside_is_what_the_heap_counts() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let mut random = Random::new();
+    let mut live = Vec::new();
+    for step in 0..30_000 {
+        if live.len() > 1500 || (step > 20_000 && live.len() > 300) {
+            let nth = random.below(live.len());
+            thread.free(live.swap_remove(nth));
+        } else {
+            let size = random.size(if step % 50 == 0 { 4 << 20 } else { 64 << 10 });
+            live.push(thread.alloc(size).unwrap());
+        }
+        if step % 3000 == 0 {
+            agree(&estate);
+        }
+    }
+    thread.free_all(live);
+    agree(&estate);
+}
+
+/// Compares the figures of the arena with those that are counted in its tables.
+fn agree(estate: &Estate<Fake>) {
+    let inside = estate.arena().usage();
+    let mut read = |address: u64, into: &mut [u8]| {
+        // SAFETY: the tables of the arena, which nobody writes to at this moment.
+        let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, into.len()) };
+        into.copy_from_slice(bytes);
+        Some(())
+    };
+    let outside = freehold_stats::count(&estate.arena().signpost(), &mut read).unwrap();
+    let expected = freehold_stats::Count {
+        committed: inside.committed as u64,
+        claimed: inside.claimed as u64,
+        free_in_slabs: inside.free_in_slabs as u64,
+        free_objects: inside.free_objects as u64,
+        dirty: inside.dirty as u64,
+    };
+    assert_eq!(outside, expected);
+}
