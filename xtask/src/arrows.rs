@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-sync", &["freehold-sys"]),
     ("freehold-heap", &["freehold-sys", "freehold-sync", "freehold-stats"]),
     ("freehold-rt", &["freehold-sys", "freehold-sync", "freehold-stats", "freehold-heap"]),
+    ("freehold-shadow", &["freehold-sys", "freehold-heap"]),
     ("freehold", &["freehold-rt"]),
     ("freehold-cxx", &["freehold-sys"]),
     ("freehold-capi", &["freehold-sys", "freehold-cxx", "freehold-rt"]),

@@ -270,16 +270,17 @@ impl<S: System> Arena<S> {
     }
 
     /// Purges the dirty ones of the given granules of a block, which the caller owns. Where a page
-    /// is larger than a granule, those that do not fill pages stay.
+    /// is larger than a granule, those stay that share a page with one that is not given.
     fn purge_granules(&self, block: Block, granules: u64) -> usize {
         let entry = self.block(block);
         let per_page = (self.system.page_size() / GRANULE).max(1) as u32;
-        let mut dirty = entry.dirty.load(Ordering::Relaxed) & granules;
+        let dirty = entry.dirty.load(Ordering::Relaxed) & granules;
+        let mut left = fill_pages(dirty, per_page) & granules;
         let mut purged = 0;
-        while dirty != 0 {
-            let first = dirty.trailing_zeros();
-            let count = (dirty >> first).trailing_ones();
-            dirty &= !mask(first, count);
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            left &= !mask(first, count);
             let from = first.next_multiple_of(per_page);
             let to = (first + count) / per_page * per_page;
             if from >= to {
@@ -288,11 +289,22 @@ impl<S: System> Arena<S> {
             let address = self.tables.address(block.first().plus(from));
             // SAFETY: committed, and the caller owns the granules, which are free.
             if unsafe { self.system.purge(address, (to - from) as usize * GRANULE) } {
-                entry.dirty.fetch_and(!mask(from, to - from), Ordering::Relaxed);
-                self.tally.purged(to - from);
-                purged += (to - from) as usize * GRANULE;
+                let bits = mask(from, to - from);
+                let were_dirty =
+                    (entry.dirty.fetch_and(!bits, Ordering::Relaxed) & bits).count_ones();
+                self.tally.purged(were_dirty);
+                purged += were_dirty as usize * GRANULE;
             }
         }
         purged
     }
+}
+
+/// Adds to each of these granules the others that share its page.
+fn fill_pages(granules: u64, per_page: u32) -> u64 {
+    if per_page == 1 {
+        return granules;
+    }
+    let pages = (0..BLOCK_GRANULES).step_by(per_page as usize).map(|n| mask(n, per_page));
+    pages.filter(|page| granules & page != 0).fold(granules, |all, page| all | page)
 }

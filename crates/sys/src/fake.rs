@@ -183,12 +183,18 @@ impl System for Fake {
 
     fn map(&self, bytes: usize) -> Option<usize> {
         self.check(0, bytes);
-        self.allowed().then(|| self.real.map(bytes))?
+        if !self.allowed() {
+            return None;
+        }
+        let at = self.real.reserve(bytes, self.page_size)?;
+        // SAFETY: the reservation just made.
+        unsafe { self.real.commit(at, bytes) }.then_some(at)
     }
 
     unsafe fn remap(&self, at: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
         self.check(at, old_bytes);
-        if !self.allowed() {
+        // The kernel would move it to a page of its own size.
+        if !self.allowed() || self.page_size != self.real.page_size() {
             return None;
         }
         // SAFETY: the caller's promise, passed on.

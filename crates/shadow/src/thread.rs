@@ -1,0 +1,98 @@
+//! A thread of a program, as the heap sees it: the steps are those of the runtime.
+
+use crate::estate::Estate;
+use freehold_heap::arena::Arena;
+use freehold_heap::blocks::Prefer;
+use freehold_heap::cache::ThreadCache;
+use freehold_heap::class::{Class, SMALL_MAX};
+use freehold_heap::invalid::Invalid;
+use freehold_sys::System;
+
+/// A thread of the program.
+pub struct Thread<'a, S: System> {
+    arena: &'a Arena<S>,
+    /// What it keeps to itself.
+    pub cache: ThreadCache,
+}
+
+impl<'a, S: System> Thread<'a, S> {
+    /// One that has nothing yet.
+    pub fn new(estate: &'a Estate<S>) -> Self {
+        Self { arena: estate.arena(), cache: ThreadCache::new() }
+    }
+
+    /// Allocates as malloc does; `None` without memory.
+    pub fn alloc(&mut self, size: usize) -> Option<usize> {
+        if size <= SMALL_MAX {
+            let object = self.cache.pop(Class::of_small(size));
+            if !object.is_null() {
+                return Some(object.addr());
+            }
+        }
+        self.alloc_aligned(size, 16)
+    }
+
+    /// Allocates at a multiple of a power of two.
+    pub fn alloc_aligned(&mut self, size: usize, align: usize) -> Option<usize> {
+        self.cache.take(self.arena, size, align, Prefer::Dirty).map(|given| given.address)
+    }
+
+    /// Memory that is zero, cleared only if it has to be.
+    pub fn alloc_zeroed(&mut self, size: usize) -> Option<usize> {
+        let given = self.cache.take(self.arena, size, 16, Prefer::Clean)?;
+        if !given.zero {
+            // SAFETY: just given out, with at least `size` bytes.
+            unsafe { std::ptr::write_bytes(given.address as *mut u8, 0, size) };
+        }
+        Some(given.address)
+    }
+
+    /// Frees an object.
+    pub fn free(&mut self, address: usize) {
+        self.try_free(address).unwrap();
+    }
+
+    /// Frees objects, in their order.
+    pub fn free_all(&mut self, addresses: impl IntoIterator<Item = usize>) {
+        for address in addresses {
+            self.free(address);
+        }
+    }
+
+    /// Frees an object, if it is one.
+    pub fn try_free(&mut self, address: usize) -> Result<(), Invalid> {
+        // SAFETY: the test gives the object up.
+        unsafe {
+            // The same ways as in the runtime.
+            let cache = &mut self.cache;
+            if cache.keep(self.arena.region(), address) {
+                return Ok(());
+            }
+            let aside = cache.put_aside(self.arena, address);
+            if cache.post(self.arena, address, aside) {
+                return Ok(());
+            }
+            cache.free_slow(self.arena, address)
+        }
+    }
+
+    /// Changes the size of an object, which may move; `None` without memory.
+    pub fn resize(&mut self, address: usize, size: usize) -> Option<usize> {
+        // SAFETY: the test owns the object.
+        unsafe { self.cache.resize(self.arena, address, size) }.unwrap()
+    }
+
+    /// The bytes that can be used.
+    pub fn usable(&self, address: usize) -> usize {
+        self.arena.usable_size(address).unwrap()
+    }
+}
+
+impl<S: System> Drop for Thread<'_, S> {
+    fn drop(&mut self) {
+        let ended = self.cache.end(self.arena);
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
