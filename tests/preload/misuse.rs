@@ -94,6 +94,28 @@ fn a_second_free_of_a_medium_object_is_refused_at_once() {
 }
 
 #[test]
+fn a_second_free_of_a_small_object_is_refused_at_once_among_a_threads_first_frees() {
+    refused("small_twice", &[FREE], "in a slab of objects of 112 bytes of heap");
+    refused("small_twice_interleaved", &[FREE], "is free already");
+}
+
+#[test]
+fn a_free_where_no_object_of_the_slab_has_been_yet_is_refused() {
+    refused("small_never_given_out", &[FREE], "is not allocated");
+}
+
+#[test]
+fn an_object_of_no_bytes_cannot_be_written_to() {
+    misuse("write_to_nothing", FREE).crashed();
+}
+
+#[test]
+fn what_lies_before_the_first_object_cannot_be_written_to() {
+    misuse("before_the_first", FREE).crashed();
+    misuse("far_before_the_first", FREE).crashed();
+}
+
+#[test]
 fn a_second_free_of_a_small_object_is_noticed_when_its_thread_ends() {
     let ended = misuse("small_twice_in_thread", FREE).aborted();
     let expected = format!("freehold: thread exit: double free: {}, ", ended.value("address"));

@@ -1,5 +1,5 @@
-//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts`, `overhead` and
-//! `comparisons`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts`, `overhead`,
+//! `comparisons` and `security`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -11,6 +11,7 @@ mod licences;
 mod metadata;
 mod overhead;
 mod peers;
+mod security;
 mod sources;
 mod verdicts;
 
@@ -35,7 +36,11 @@ Commands:
             to do
   comparisons [same|delay|repeats [N]]
             tries on real processes whether `freehold compare` claims what is not there, finds a
-            slowdown of 5 %, and gives the same answer again; takes half an hour";
+            slowdown of 5 %, and gives the same answer again; takes half an hour
+  security DIR [NAME=LIBRARY]...
+            runs the programs of mimalloc-bench's bench/security, which is in DIR, under the C
+            library's malloc, Freehold, and other libraries, and prints which are stopped; needs
+            a C and a C++ compiler and cmake";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
             verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
         }
         ["comparisons", ref words @ ..] => comparisons::run(words),
+        ["security", suite, ref others @ ..] => security::check(suite, others),
         ["overhead"] => overhead::check(&metadata::read(false), 5),
         ["overhead", pairs] if pairs.parse::<u32>().is_ok_and(|pairs| pairs > 0) => {
             overhead::check(&metadata::read(false), pairs.parse().unwrap_or(1))

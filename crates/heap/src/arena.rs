@@ -24,6 +24,10 @@ use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 
+/// Bytes before and after the metadata that are never made accessible: who runs over the end of a
+/// neighbouring mapping ends there. As large as the largest page.
+const METADATA_FENCE: usize = 64 * 1024;
+
 /// A region, its tables, and the heaps that take from it.
 pub struct Arena<S: System> {
     pub(crate) system: S,
@@ -47,7 +51,7 @@ pub struct Arena<S: System> {
     pub(crate) committed: AtomicU32,
     /// Held while committing.
     grow: Lock,
-    /// The metadata's own reservation.
+    /// The metadata's own reservation, with its fences.
     pub(crate) metadata: (usize, usize),
 }
 
@@ -99,16 +103,20 @@ impl<S: System> Arena<S> {
         let (page, processors) = (system.page_size(), system.processors());
         let leases = Leases::new(processors);
         for bytes in grow::reservations(system.address_space_left()) {
-            let Some(region) = system.reserve(bytes, BLOCK) else {
+            let (fence, reserved) = grow::fenced(bytes);
+            let Some(outside) = system.reserve(reserved, BLOCK) else {
                 continue;
             };
+            let region = outside + fence;
             let blocks = bytes / BLOCK;
             let plan = Plan::new::<S>(page, blocks, leases.heaps());
-            let Some(start) = system.reserve(plan.total, page) else {
+            let metadata = plan.total + 2 * METADATA_FENCE;
+            let Some(metadata_outside) = system.reserve(metadata, page) else {
                 // SAFETY: the reservation just made, unused.
-                unsafe { system.unmap(region, bytes) };
+                unsafe { system.unmap(outside, reserved) };
                 continue;
             };
+            let start = metadata_outside + METADATA_FENCE;
             // SAFETY: parts of the reservations just made.
             let usable = unsafe {
                 system.forbid_huge_pages(region, bytes.min(grow::SMALL_PAGES_BELOW));
@@ -120,8 +128,8 @@ impl<S: System> Arena<S> {
                 // A smaller one needs less, and what was reserved would be lost.
                 // SAFETY: the reservations just made, unused.
                 unsafe {
-                    system.unmap(start, plan.total);
-                    system.unmap(region, bytes);
+                    system.unmap(metadata_outside, metadata);
+                    system.unmap(outside, reserved);
                 }
                 continue;
             }
@@ -148,7 +156,7 @@ impl<S: System> Arena<S> {
                 moves: AtomicU32::new(0),
                 committed: AtomicU32::new(0),
                 grow: Lock::new(),
-                metadata: (start, plan.total),
+                metadata: (metadata_outside, metadata),
                 system,
             };
             let place = at::<Self>(start);
@@ -181,9 +189,10 @@ impl<S: System> Arena<S> {
         }
         arena.direct.unmap_all(&arena.system);
         let (start, bytes) = arena.metadata;
+        let (fence, reserved) = grow::fenced(arena.region_bytes());
         // SAFETY: the two reservations made by `create`.
         unsafe {
-            arena.system.unmap(arena.tables.region, arena.region_bytes());
+            arena.system.unmap(arena.tables.region - fence, reserved);
             arena.system.unmap(start, bytes);
         }
     }

@@ -19,6 +19,7 @@ use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
 use crate::magazine::{EMPTY, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
+use crate::watch::Watch;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_sys::System;
@@ -54,6 +55,8 @@ pub struct ThreadCache {
     pub(crate) outbox: *mut Outbox,
     /// For each class whether its magazine was last empty rather than full.
     pub(crate) emptied: u64,
+    /// Which frees are looked at more closely.
+    pub(crate) watch: Watch,
     /// Granules released since the thread last looked.
     pub(crate) released: u32,
     /// Where the thread begins to look for a shared heap that is free.
@@ -85,6 +88,7 @@ impl ThreadCache {
             heap: ptr::null(),
             outbox: ptr::null_mut(),
             emptied: 0,
+            watch: Watch::new(),
             released: 0,
             hint: 0,
             holding: Holding::None,
@@ -155,6 +159,7 @@ impl ThreadCache {
             None => arena.magazines.lease(&arena.system),
         };
         if let Some(magazine) = magazine {
+            self.watch.begin(class);
             self.load(class, Magazine::first_slot(magazine));
         }
     }
@@ -178,7 +183,15 @@ impl ThreadCache {
         self.tops[usize::from(class.0)] = top;
         // Second: a signal handler that finds the number finds the magazine, too.
         compiler_fence(Ordering::SeqCst);
-        self.magic[usize::from(class.0)] = class.info().magic;
+        self.set_magic(class);
+    }
+
+    /// Lets the fast path keep objects of a class for which there is a magazine, unless it is
+    /// watched.
+    pub(crate) fn set_magic(&mut self, class: Class) {
+        let n = usize::from(class.0);
+        let fast = self.tops[n] != 0 && !self.watch.is_on(class);
+        self.magic[n] = if fast { class.info().magic } else { 0 };
     }
 
     /// Stops using the magazine for `class`, and returns its next free slot; 0 if there is none.

@@ -13,8 +13,8 @@ use crate::policy::retain;
 pub const SMALL_MAX: usize = 1024;
 /// The largest medium size in bytes. Larger requests get runs of granules.
 pub const MEDIUM_MAX: usize = 32 * 1024;
-/// The number of small classes.
-pub const SMALL_CLASSES: usize = 32;
+/// The number of small classes, with [`Class::EMPTY`].
+pub const SMALL_CLASSES: usize = 33;
 /// The number of medium classes.
 pub const MEDIUM_CLASSES: usize = 24;
 /// The number of classes, with the one that stands for "none".
@@ -56,6 +56,10 @@ impl Class {
     /// No class.
     pub const NONE: Self = Self(0);
 
+    /// That of requests for nothing: its objects are addresses, each a different one, and its slabs
+    /// are inaccessible.
+    pub const EMPTY: Self = Self(1);
+
     /// The class of a small request.
     #[inline]
     pub fn of_small(size: usize) -> Self {
@@ -73,6 +77,9 @@ impl Class {
     /// The smallest class for `size` bytes at a multiple of `align` (a power of two); `None` when
     /// only a run will do.
     pub fn of_aligned(size: usize, align: usize) -> Option<Self> {
+        if size == 0 && align <= UNIT {
+            return Some(Self::EMPTY);
+        }
         if size > MEDIUM_MAX || align > MEDIUM_MAX {
             return None;
         }
@@ -90,10 +97,15 @@ impl Class {
         &INFO[usize::from(self.0)]
     }
 
-    /// Bytes in an object.
+    /// Bytes from one object to the next.
     #[inline]
     pub fn size(self) -> usize {
         self.info().size as usize
+    }
+
+    /// Bytes of an object that can be used.
+    pub fn usable(self) -> usize {
+        if self == Self::EMPTY { 0 } else { self.size() }
     }
 
     /// Whether it is one of the small classes.
@@ -132,13 +144,20 @@ impl Class {
     }
 }
 
+/// The number of the first class whose objects have bytes.
+const FIRST: usize = 2;
+
 /// The size of class `n` of `CLASSES`.
 const fn size_of_class(n: usize) -> usize {
+    if n < FIRST {
+        return UNIT;
+    }
+    let n = n - (FIRST - 1);
     // Up to eight units one class a unit; beyond, `steps` classes to a doubling.
     if n <= 8 {
         return n * UNIT;
     }
-    let dense = 1 + SMALL_CLASSES + 8;
+    let dense = SMALL_CLASSES + 8;
     if n < dense {
         let (doubling, step) = ((n - 9) / 8, (n - 9) % 8);
         (128 << doubling) / 8 * (9 + step)
@@ -214,8 +233,8 @@ static INFO: [Info; CLASSES] = {
 
 /// The class of each small size, indexed by the size itself: one load, no arithmetic.
 pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
-    let mut table = [1_u8; SMALL_MAX + 1];
-    let (mut size, mut class) = (1, 1);
+    let mut table = [Class::EMPTY.0; SMALL_MAX + 1];
+    let (mut size, mut class) = (1, FIRST);
     while size <= SMALL_MAX {
         if size > size_of_class(class) {
             class += 1;
@@ -228,7 +247,7 @@ pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
 
 static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP] = {
     let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP];
-    let (mut i, mut class) = (0, 1);
+    let (mut i, mut class) = (0, FIRST);
     while i < table.len() {
         while size_of_class(class) < (i + 1) * MEDIUM_STEP {
             class += 1;
@@ -244,12 +263,12 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = Class> {
-        (1..CLASSES as u8).map(Class)
+        (FIRST as u8..CLASSES as u8).map(Class)
     }
 
     #[test]
     fn sizes_rise_and_end_where_the_next_kind_begins() {
-        assert_eq!(Class(1).size(), 16);
+        assert_eq!(Class(FIRST as u8).size(), 16);
         assert_eq!(Class(SMALL_CLASSES as u8).size(), SMALL_MAX);
         assert_eq!(Class(CLASSES as u8 - 1).size(), MEDIUM_MAX);
         for class in all().skip(1) {
@@ -263,8 +282,9 @@ mod tests {
         for size in 0..=MEDIUM_MAX {
             let class =
                 if size <= SMALL_MAX { Class::of_small(size) } else { Class::of_medium(size) };
-            assert!(class.size() >= size);
-            assert!(class.0 == 1 || Class(class.0 - 1).size() < size, "size {size}");
+            assert!(class.usable() >= size);
+            assert!(size <= UNIT || Class(class.0 - 1).size() < size, "size {size}");
+            assert_eq!(class == Class::EMPTY, size == 0);
             assert_eq!(class.is_small(), size <= SMALL_MAX);
         }
     }

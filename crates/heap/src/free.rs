@@ -171,6 +171,7 @@ impl ThreadCache {
         if let Some(InSlab { class, slab, index }) = arena.object_at(address) {
             if class.is_small() && self.keeps(slab, class) {
                 self.provide_magazine(arena, class);
+                self.look_at_free(arena, class, slab, index, address)?;
                 // There is room if the fast path was not asked, or if there was no magazine.
                 if self.push(class, address) {
                     return Ok(());

@@ -358,6 +358,10 @@ impl<S: System> Arena<S> {
         let claim = claim.or_else(|| self.claim_granules(want, home, &held.account));
         let Some(claim) = claim else { return false };
         let g = claim.granule;
+        if class == Class::EMPTY {
+            // SAFETY: the granule is the caller's. Where it stays accessible no harm is done.
+            unsafe { self.guard(g, 1) };
+        }
         self.tag(g).set(class.0, 0);
         // SAFETY: the granule is the caller's, and so is its local part.
         unsafe { self.local(g).write(SlabLocal::NEW) };
@@ -392,6 +396,11 @@ impl<S: System> Arena<S> {
             self.clear_bits(class, g);
         }
         self.word(g).count().retire();
+        if class == Class::EMPTY {
+            // SAFETY: the granule is the caller's. It was accessible, and making it so again joins
+            // mappings, for which the kernel needs nothing that it could lack.
+            unsafe { self.unguard(g, 1) };
+        }
         self.release_granules(g, granules, account);
     }
 

@@ -37,6 +37,37 @@ pub enum Invalid {
     },
 }
 
+impl Invalid {
+    /// The address that cannot be freed.
+    pub fn address(&self) -> usize {
+        match *self {
+            Self::Foreign { address }
+            | Self::Interior { address, .. }
+            | Self::NotAllocated { address }
+            | Self::FreedTwice { address } => address,
+        }
+    }
+}
+
+/// The slab that an address lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Bytes from one of its objects to the next.
+    pub size: usize,
+    /// The heap whose thread keeps objects of it.
+    pub heap: Option<u16>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "in a slab of objects of {} bytes", self.size)?;
+        match self.heap {
+            Some(heap) => write!(f, " of heap {heap}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -63,6 +94,18 @@ impl fmt::Display for Invalid {
 }
 
 impl<S: System> Arena<S> {
+    /// The slab that an address lies in, if it lies in one.
+    pub fn place_of(&self, address: usize) -> Option<Place> {
+        let tag = self.tag(self.granule_of(address)?);
+        match tag.class() {
+            0 | RUN => None,
+            class => {
+                let heap = Some(tag.owner()).filter(|&owner| owner != 0);
+                Some(Place { size: Class(class).size(), heap })
+            }
+        }
+    }
+
     /// Says why an address that is not the start of an object cannot be freed.
     #[cold]
     pub(crate) fn explain(&self, address: usize) -> Invalid {

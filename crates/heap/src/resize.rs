@@ -54,7 +54,7 @@ impl<S: System> Arena<S> {
                 let class = Class(class);
                 let slab = self.tables.address(Granule(g.0 - tag.delta()));
                 class.object_at(address - slab).ok_or_else(|| self.explain(address))?;
-                Ok((InUse::Slab, class.size()))
+                Ok((InUse::Slab, class.usable()))
             }
         }
     }
@@ -130,7 +130,7 @@ impl ThreadCache {
         let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
         match kind {
             // Shrinking moves only when it frees at least half.
-            InUse::Slab => size <= usable && (size > usable / 2 || usable == UNIT),
+            InUse::Slab => size <= usable && (size > usable / 2 || usable <= UNIT),
             InUse::Run(g) if size > MEDIUM_MAX => {
                 if size <= usable {
                     arena.shrink_run(g, size, &account);

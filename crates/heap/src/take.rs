@@ -42,6 +42,7 @@ impl ThreadCache {
         if self.take_set_aside(class) || self.receive(class) {
             return self.pop(class);
         }
+        self.note_fetch(class);
         let mut taken = [0; ROUNDS];
         let wanted = self.wanted(class);
         let count = match self.heap() {

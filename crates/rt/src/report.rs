@@ -1,6 +1,7 @@
 //! Words on standard error, when a program does what it must not.
 
 use crate::maps::Mapping;
+use crate::process as own;
 use core::fmt::Write;
 use freehold_heap::invalid::Invalid;
 use freehold_sys::process;
@@ -13,11 +14,15 @@ pub(crate) fn invalid(function: &str, invalid: Invalid) -> ! {
     let (pid, tid) = (process::process_id(), process::thread_id());
     // Writing to a fixed buffer cannot fail.
     let _ = write!(message, "freehold: {function}: {invalid}");
-    if let Invalid::Foreign { address } = invalid {
+    let address = invalid.address();
+    if let Invalid::Foreign { .. } = invalid {
         let _ = match Mapping::containing(address) {
             Some(mapping) => write!(message, "; it lies in {mapping}"),
             None => write!(message, "; nothing is mapped there"),
         };
+    }
+    if let Some(place) = own::existing_arena().and_then(|arena| arena.place_of(address)) {
+        let _ = write!(message, "; it lies {place}");
     }
     let _ = writeln!(message, " (process {pid}, thread {tid}); aborting");
     drop(message);

@@ -59,8 +59,13 @@ fn free_deferred(local: &mut Local) {
     }
 }
 
-/// Remembers an object to be freed when the thread is no longer busy.
+/// Remembers an object to be freed when the thread is no longer busy. One of no bytes is lost,
+/// since there is no room in it for a link.
 fn defer(object: *mut u8) {
+    let usable = process::existing_arena().map(|arena| arena.usable_size(object.addr()));
+    if matches!(usable, Some(Ok(0))) {
+        return;
+    }
     // SAFETY: the thread's own storage, and an object of at least a word that its user gave up.
     unsafe {
         let local = tls::local();

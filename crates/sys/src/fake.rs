@@ -154,6 +154,18 @@ impl System for Fake {
         done
     }
 
+    unsafe fn guard(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.guard(at, bytes) }
+    }
+
+    unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.unguard(at, bytes) }
+    }
+
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.forbid_huge_pages(at, bytes) }

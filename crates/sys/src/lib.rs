@@ -17,6 +17,7 @@ mod exceptions;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod futex;
+mod guard;
 mod linux;
 pub mod process;
 pub mod shared;

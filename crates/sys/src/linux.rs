@@ -1,6 +1,7 @@
 //! [`System`] by Linux system calls. Sources: `mmap(2)`, `mremap(2)`, `madvise(2)`, `prlimit(2)`,
 //! `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`.
 
+use crate::guard::Guards;
 use crate::process::File;
 use crate::syscall::{self, failed, number};
 use crate::{HugePages, System};
@@ -28,12 +29,13 @@ pub struct Linux {
     page_size: AtomicUsize,
     /// 0 while unknown, else one more than the [`HugePages`].
     huge_pages: AtomicU8,
+    guards: Guards,
 }
 
 impl Linux {
     /// The kernel; its page size is asked for when it is first needed.
     pub const fn new() -> Self {
-        Self { page_size: AtomicUsize::new(0), huge_pages: AtomicU8::new(0) }
+        Self { page_size: AtomicUsize::new(0), huge_pages: AtomicU8::new(0), guards: Guards::new() }
     }
 
     fn anonymous(bytes: usize, protection: usize, flags: usize) -> Option<usize> {
@@ -171,6 +173,16 @@ impl System for Linux {
         // SAFETY: the caller owns the range and does not mind losing its contents.
         let result = unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_DONTNEED, 0, 0, 0]) };
         !failed(result)
+    }
+
+    unsafe fn guard(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.guards.guard(at, bytes) }
+    }
+
+    unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.guards.unguard(at, bytes) }
     }
 
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {

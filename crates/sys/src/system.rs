@@ -47,6 +47,20 @@ pub trait System: Sync {
     /// The range is committed and nobody reads or writes it during the call.
     unsafe fn purge(&self, at: usize, bytes: usize) -> bool;
 
+    /// Drops the contents of a committed range, which are zero when it is accessible again, and
+    /// makes it inaccessible if that can be had. Returns whether it could.
+    ///
+    /// # Safety
+    /// The range is accessible, and the caller's.
+    unsafe fn guard(&self, at: usize, bytes: usize) -> bool;
+
+    /// Makes a range accessible that [`System::guard`] was told of, or a part of one. Returns
+    /// whether it is.
+    ///
+    /// # Safety
+    /// The range is the caller's.
+    unsafe fn unguard(&self, at: usize, bytes: usize) -> bool;
+
     /// Asks that a range never be backed by huge pages.
     ///
     /// # Safety

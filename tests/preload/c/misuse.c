@@ -137,8 +137,53 @@ static void huge_twice(void)
 	twice(300 << 20);
 }
 
-/* Small objects are freed without a look at anything but their address. That they were freed twice
- * is noticed when they go back to where they came from, at the latest when the thread ends. */
+static void small_twice(void)
+{
+	twice(100);
+}
+
+/* Another object was freed in between. */
+static void small_twice_interleaved(void)
+{
+	char *object = object_of(100), *other = malloc(100);
+	free(object);
+	free(other);
+	use_wrongly(object);
+}
+
+/* Where an object of the slab could be, but none has been yet. */
+static void small_never_given_out(void)
+{
+	use_wrongly(object_of(128) + 64 * 128);
+}
+
+/* Touches memory that must not be accessible. */
+static void touch(volatile char *address)
+{
+	dprintf(1, "address: %p\n", (void *)address);
+	*address = 1;
+	dprintf(1, "survived: 1\n");
+}
+
+static void write_to_nothing(void)
+{
+	touch(malloc(0));
+}
+
+/* The first object of the process lies where its memory begins. */
+static void before_the_first(void)
+{
+	touch((char *)malloc(1) - 1);
+}
+
+static void far_before_the_first(void)
+{
+	touch((char *)malloc(1) - (1 << 20));
+}
+
+/* After its first frees a thread keeps small objects without a look at anything but their address.
+ * That they were freed twice is noticed when they go back to where they came from, at the latest
+ * when the thread ends. */
 static void *free_twice_and_end(void *object)
 {
 	free(object);
@@ -156,6 +201,8 @@ static void run_in_thread(void *(*work)(void *), void *argument)
 static void *allocate_and_free_twice_and_end(void *unused)
 {
 	(void)unused;
+	for (int i = 0; i < 100; i++)
+		free(malloc(100));
 	return free_twice_and_end(object_of(100));
 }
 
@@ -202,6 +249,12 @@ static const struct test_case CASES[] = {
 	{"misaligned_small", misaligned_small},
 	{"misaligned_large", misaligned_large},
 	{"never_given_out", never_given_out},
+	{"small_twice", small_twice},
+	{"small_twice_interleaved", small_twice_interleaved},
+	{"small_never_given_out", small_never_given_out},
+	{"write_to_nothing", write_to_nothing},
+	{"before_the_first", before_the_first},
+	{"far_before_the_first", far_before_the_first},
 	{"medium_twice", medium_twice},
 	{"large_twice", large_twice},
 	{"huge_twice", huge_twice},

@@ -261,6 +261,14 @@ impl Ended {
         self
     }
 
+    /// Fails the test unless the program was ended by SIGSEGV.
+    #[track_caller]
+    pub(crate) fn crashed(self) -> Self {
+        const SIGSEGV: i32 = 11;
+        self.check(self.status.signal() == Some(SIGSEGV), "it was to crash");
+        self
+    }
+
     /// Fails the test, and shows everything about the program, unless `holds`.
     #[track_caller]
     pub(crate) fn check(&self, holds: bool, what: &str) {

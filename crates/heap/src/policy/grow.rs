@@ -16,6 +16,15 @@ pub fn step(committed: u32, wanted: u32, reserved: u32) -> u32 {
     by_half.max(wanted).min(reserved - committed)
 }
 
+/// For a region of so many bytes, the bytes before it that are never made accessible, and all that
+/// is reserved, those and as many after it included. So who runs out of the region at either end,
+/// by up to a block, ends there and not in metadata or somebody else's mapping. A region that is
+/// small because a limit is has none.
+pub fn fenced(region: usize) -> (usize, usize) {
+    let fence = if region < 32 * BLOCK { 0 } else { BLOCK };
+    (fence, region + 2 * fence)
+}
+
 /// The sizes of region to try, largest first: all but a quarter of the address space that is left,
 /// but at most 1 TiB, and then a quarter each time down to 4 MiB.
 pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
@@ -39,6 +48,12 @@ mod tests {
         assert_eq!(step(500, 300, 1000), 300);
         assert_eq!(step(998, 1, 1000), 2);
         assert_eq!(step(990, 300, 1000), 10);
+    }
+
+    #[test]
+    fn a_region_has_fences_of_a_block_unless_they_are_much_of_it() {
+        assert_eq!(fenced(1 << 40), (BLOCK, (1 << 40) + 2 * BLOCK));
+        assert_eq!(fenced(4 << 20), (0, 4 << 20));
     }
 
     #[test]
