@@ -16,7 +16,7 @@ mod run;
 mod shadow;
 mod thread;
 
-pub use contents::{check, fill};
+pub use contents::{check, check_start, fill};
 pub use estate::Estate;
 pub use random::Random;
 pub use run::run;

@@ -15,6 +15,9 @@ const THREADS: usize = 4;
 /// Bytes in use, at most.
 const MOST_BYTES: usize = 192 << 20;
 
+/// Bytes that one operation allocates, at most, unless it is a single object.
+const MOST_AT_ONCE: usize = 16 << 20;
+
 /// Invariants are checked after every operation while there are no more blocks than this, and
 /// otherwise after every so many operations.
 const SMALL_ARENA: usize = 16 << 20;
@@ -102,7 +105,7 @@ impl<'a> Sequence<'a> {
         mut give: impl FnMut(&mut Thread<'a, Fake>, usize, usize) -> (Option<usize>, usize),
     ) {
         let (size, align, times) = (input.size(), input.align(), input.byte());
-        for _ in 0..=times {
+        for _ in 0..=usize::from(times).min(MOST_AT_ONCE / size.max(1)) {
             if self.shadow.bytes() + size > MOST_BYTES {
                 return;
             }

@@ -1,6 +1,6 @@
 //! What one thread can expect of the heap.
 
-use crate::support::{Estate, Random, Thread, check, fill};
+use crate::support::{Estate, Random, Thread, check, check_start, fill};
 use freehold_heap::class::{MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{BLOCK, GRANULE};
@@ -67,12 +67,7 @@ fn resizing_keeps_the_contents_whatever_the_sizes() {
         for _ in 0..60 {
             let new = random.size(12 << 20).max(1);
             address = thread.resize(address, new).unwrap();
-            let kept = size.min(new);
-            for i in (0..kept).step_by(509) {
-                // SAFETY: the object has `new` bytes.
-                let found = unsafe { (address as *const u8).add(i).read() };
-                assert_eq!(found, (round ^ i as u64) as u8, "byte {i} of {size} resized to {new}");
-            }
+            check_start(address, size.min(new), size, round);
             size = new;
             fill(address, size, round);
         }
