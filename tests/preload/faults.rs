@@ -7,10 +7,9 @@
 //! error.
 
 use std::env;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::child::{Child, Ended};
-use crate::support::{compile, library, tools};
+use crate::support::{compile, library, seed, tools};
 
 /// ENOMEM, EINVAL, ENOSYS, EPERM, EAGAIN.
 const ERRORS: [u32; 5] = [12, 22, 38, 1, 11];
@@ -72,13 +71,7 @@ struct Experiment {
 impl Experiment {
     /// With at most so many mebibytes of address space; 0 for no limit.
     fn new(address_space: u64) -> Self {
-        let given = env::var("FREEHOLD_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            now.as_secs() ^ u64::from(now.subsec_nanos())
-        });
-        tools::say(&format!("FREEHOLD_SEED={seed}"));
-        Self { address_space, seed }
+        Self { address_space, seed: seed::any() }
     }
 
     /// Runs the program, and checks what must hold whatever fails.

@@ -1,11 +1,8 @@
 //! H8: frees of what is no object, and frees that come twice: refused by a report that names the
 //! address, at the latest when the object comes back to its slab.
 
-use std::env;
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use crate::support::child::{Child, Ended};
-use crate::support::{compile, tools};
+use crate::support::{compile, seed};
 
 const FREE: &str = "free";
 const ALL: &[&str] = &[FREE, "realloc", "malloc_usable_size"];
@@ -129,14 +126,9 @@ fn second_frees_of_another_threads_small_objects_are_noticed_before_the_thread_i
     ended.check(!ended.out().contains("survived"), "it was to end before");
 }
 
-/// Runs the program on random addresses; `FREEHOLD_SEED` repeats a run.
+/// Runs the program on random addresses.
 fn fuzz(what: &str, count: u32) -> Ended {
-    let given = env::var("FREEHOLD_SEED").ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = given.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        now.as_secs() ^ u64::from(now.subsec_nanos())
-    });
-    tools::say(&format!("FREEHOLD_SEED={seed}"));
+    let seed = seed::any();
     Child::new(compile::c("misuse_fuzz.c"))
         .arg(what)
         .arg(count.to_string())

@@ -42,7 +42,7 @@ impl DirectMappings {
     /// Maps `bytes` at a multiple of `align` (a power of two).
     pub(crate) fn map<S: System>(&self, system: &S, bytes: usize, align: usize) -> Option<usize> {
         let page = system.page_size();
-        let bytes = bytes.checked_next_multiple_of(page)?;
+        let bytes = bytes.max(1).checked_next_multiple_of(page)?;
         let slack = if align <= page { 0 } else { align };
         let total = bytes.checked_add(slack)?;
         let start = system.map(total)?;

@@ -4,5 +4,6 @@ pub(crate) mod child;
 pub(crate) mod compile;
 pub(crate) mod cross;
 pub(crate) mod library;
+pub(crate) mod seed;
 pub(crate) mod tools;
 pub(crate) mod witness;
