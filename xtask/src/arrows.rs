@@ -39,7 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "freehold-embed",
         ],
     ),
-    ("freehold-tests", &["freehold", "freehold-embed"]),
+    ("freehold-tests", &["freehold", "freehold-embed", "freehold-workloads"]),
     ("xtask", &[]),
 ];
 

@@ -1,5 +1,5 @@
 //! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts`, `overhead`,
-//! `comparisons` and `security`.
+//! `comparisons`, `security` and `soak`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -12,6 +12,7 @@ mod metadata;
 mod overhead;
 mod peers;
 mod security;
+mod soak;
 mod sources;
 mod verdicts;
 
@@ -37,6 +38,9 @@ Commands:
   comparisons [same|delay|repeats [N]]
             tries on real processes whether `freehold compare` claims what is not there, finds a
             slowdown of 5 %, and gives the same answer again; takes half an hour
+  soak --hours N | --minutes N
+            runs every harness in turn in one process under the library, and says whether resident
+            memory comes back to where it was after the first round, which takes two minutes
   security DIR [NAME=LIBRARY]...
             runs the programs of mimalloc-bench's bench/security, which is in DIR, under the C
             library's malloc, Freehold, and other libraries, and prints which are stopped; needs
@@ -57,6 +61,10 @@ fn main() -> ExitCode {
         ["overhead"] => overhead::check(&metadata::read(false), 5),
         ["overhead", pairs] if pairs.parse::<u32>().is_ok_and(|pairs| pairs > 0) => {
             overhead::check(&metadata::read(false), pairs.parse().unwrap_or(1))
+        }
+        ["soak", unit @ ("--hours" | "--minutes"), count] if count.parse::<u32>().is_ok() => {
+            let seconds = if unit == "--hours" { 3600 } else { 60 };
+            soak::run(&metadata::read(false), seconds * count.parse::<u64>().unwrap_or(1))
         }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
