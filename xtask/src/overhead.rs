@@ -26,7 +26,7 @@ const WAYS: [Way; 4] = [
     Way { name: "top", arguments: &["top", "--count", "2", "--json"], most: 0.05 },
     Way { name: "locks", arguments: &["locks", "--json"], most: 0.05 },
     Way { name: "diagnose", arguments: &["diagnose", "--json"], most: 0.05 },
-    Way { name: "diagnose --record", arguments: &["diagnose", "--json", "--record"], most: 0.25 },
+    Way { name: "diagnose --count", arguments: &["diagnose", "--json", "--count"], most: 0.25 },
 ];
 
 /// The part of a processor that `top` may take for 256 threads.

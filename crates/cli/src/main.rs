@@ -10,6 +10,7 @@ mod args;
 mod attend;
 mod catalogue;
 mod commands;
+mod counter;
 mod exit;
 mod interrupt;
 mod progress;

@@ -12,7 +12,7 @@ use freehold_lab::child::Runner;
 use freehold_lab::replay::{self, Job, Pair};
 use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording, seal};
 use freehold_lab::{launch, machine};
-use freehold_model::{Allocator, Frees, ProcessRecording, RecordingCost, Touch};
+use freehold_model::{Allocator, ProcessRecording, RecordingCost, Touch};
 
 use crate::args::parse_bytes;
 use crate::attend::Attendant;
@@ -92,34 +92,15 @@ impl Armed {
         path: &Path,
         limit: u64,
     ) -> Result<Self, Failure> {
-        let catalogue = Catalogue::new(&[])?;
-        let recorder = catalogue.recorder()?;
-        let behind = allocator.map(|name| catalogue.get(name)).transpose()?;
-        let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
-        for allocator in [Some(&recorder), behind.as_ref()].into_iter().flatten() {
-            if let Some(reason) = launch::obstacle(&program, allocator) {
-                return Err(Failure::new(Exit::NotLive, reason));
-            }
-        }
+        let preload = preloaded(name, allocator)?;
         let draft = Draft::create(path, limit)
             .map_err(|error| Failure::error(format!("cannot write {}", path.display()), &error))?;
-        Ok(Self { draft, preload: preload(&recorder, behind.as_ref())? })
+        Ok(Self { draft, preload })
     }
 
     /// Makes a command record its calls.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.env(launch::PRELOAD, &self.preload).env(VARIABLE, &self.draft.path);
-    }
-
-    /// How many objects were freed so far, and by whom. The command may still run.
-    pub(crate) fn frees(&self) -> Result<Frees, TraceError> {
-        let trace = Trace::open(&self.draft.path, Tolerance::Salvage)?;
-        let mut frees = Frees::default();
-        for process in recording(&trace)? {
-            frees.all += process.calls.frees();
-            frees.elsewhere += process.freed_elsewhere;
-        }
-        Ok(frees)
     }
 }
 
@@ -162,6 +143,21 @@ pub(crate) fn runner(timeout: Duration) -> Result<Runner, Failure> {
     let program = env::current_exe()
         .map_err(|error| Failure::error("cannot find this executable", &error))?;
     Ok(Runner { program, timeout })
+}
+
+/// What is to be preloaded for a command of this name to be recorded, or counted, with the
+/// allocator that is to serve it, if that is another than it has anyway.
+pub(crate) fn preloaded(name: &OsStr, allocator: Option<&str>) -> Result<OsString, Failure> {
+    let catalogue = Catalogue::new(&[])?;
+    let recorder = catalogue.recorder()?;
+    let behind = allocator.map(|name| catalogue.get(name)).transpose()?;
+    let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
+    for allocator in [Some(&recorder), behind.as_ref()].into_iter().flatten() {
+        if let Some(reason) = launch::obstacle(&program, allocator) {
+            return Err(Failure::new(Exit::NotLive, reason));
+        }
+    }
+    preload(&recorder, behind.as_ref())
 }
 
 /// The recorder, then the allocator behind it, then whatever is preloaded already.

@@ -20,8 +20,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::catalogue::Catalogue;
+use crate::counter::Counter;
 use crate::exit::{Exit, Failure};
-use crate::recorder::Armed;
 use crate::ui::Ui;
 use crate::{advice, start};
 
@@ -60,10 +60,10 @@ impl SubjectArgs {
         Ok(Some(command))
     }
 
-    /// A recorder for the command, which writes a trace at `path` of at most `limit` bytes.
-    pub(crate) fn armed(&self, path: &Path, limit: u64) -> Result<Armed, Failure> {
+    /// A counter for the calls of the command.
+    pub(crate) fn counter(&self) -> Result<Counter, Failure> {
         let name = self.command.first().map(OsString::as_os_str).unwrap_or_default();
-        Armed::new(name, self.allocator.as_deref(), path, limit)
+        Counter::new(name, self.allocator.as_deref())
     }
 
     /// What is to be traced; the tracer starts a command itself.

@@ -9,6 +9,7 @@ pub mod bench;
 pub mod child;
 pub mod compare;
 mod concerns;
+pub mod counts;
 pub mod diff;
 mod elf;
 mod find;

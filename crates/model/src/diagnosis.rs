@@ -83,13 +83,36 @@ pub struct Portion {
     pub share: f64,
 }
 
-/// Objects that were freed.
+/// What the calls to `malloc` and its family came to, where they were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Frees {
-    /// All of them.
-    pub all: u64,
-    /// Those that were freed by another thread than asked for them.
+pub struct AllocationCalls {
+    /// Objects given out.
+    pub allocations: u64,
+    /// Objects freed.
+    pub frees: u64,
+    /// Objects freed of those that were followed, one address in sixteen.
+    pub followed: u64,
+    /// Those of them that another thread had asked for.
     pub elsewhere: u64,
+    /// Bytes that were asked for.
+    pub requested_bytes: u64,
+    /// Bytes that were given for that; 0 where the allocator does not tell.
+    pub allocated_bytes: u64,
+    /// Bytes that were in use at last; `None` where the allocator does not tell sizes.
+    pub live_bytes: Option<u64>,
+}
+
+impl AllocationCalls {
+    /// The part of the objects that another thread frees than asked for them.
+    pub fn elsewhere_share(&self) -> Option<f64> {
+        (self.followed > 0).then(|| self.elsewhere as f64 / self.followed as f64)
+    }
+
+    /// The part of the bytes given that nobody had asked for.
+    pub fn waste_share(&self) -> Option<f64> {
+        let asked = self.requested_bytes as f64 / self.allocated_bytes as f64;
+        (self.allocated_bytes > 0).then_some(1.0 - asked)
+    }
 }
 
 /// The numbers that a verdict rests on. Times are of all threads together.
@@ -133,11 +156,11 @@ pub struct Findings {
     pub calls_per_second: BTreeMap<String, f64>,
     /// Threads begun, a second.
     pub threads_per_second: f64,
-    /// What was freed, where calls were recorded.
-    pub frees: Option<Frees>,
+    /// What the calls to `malloc` and its family came to, where they were counted.
+    pub counted: Option<AllocationCalls>,
     /// Resident memory, in bytes, at equal distances of time.
     pub resident_bytes: Vec<u64>,
-    /// What the C library's heaps held when they were last read.
+    /// What the heaps of the C library, or of Freehold, held when they were last read.
     pub heap: Option<HeapContents>,
     /// The function with most time of its own.
     pub hottest: Option<Portion>,

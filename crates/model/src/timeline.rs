@@ -28,6 +28,8 @@ pub struct TimeColumn {
     pub seconds: f64,
     /// Resident memory of all processes at its end, in bytes.
     pub resident_bytes: u64,
+    /// Bytes that the program had in use of it at its end, where that is known.
+    pub live_bytes: Option<u64>,
 }
 
 /// All threads over time.

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use freehold_model::{
-    Diagnosis, Findings, Frame, Frees, Gap, HeapContents, LocksReport, Portion, Source, WaitKind,
+    AllocationCalls, Diagnosis, Findings, Frame, Gap, HeapContents, LocksReport, Portion, Source,
+    WaitKind,
 };
 
 use crate::access::SAMPLES;
@@ -59,11 +60,11 @@ impl Diagnose {
         });
     }
 
-    /// What it comes to, with what is known besides of the objects that were freed.
-    pub fn diagnosis(&self, frees: Option<Frees>) -> Diagnosis {
+    /// What it comes to, with what is known besides of the calls to the allocator.
+    pub fn diagnosis(&self, counted: Option<AllocationCalls>) -> Diagnosis {
         let report = self.locks.report();
         let profiled = self.locks.profile().ok().map(Profile::profiled);
-        let findings = Findings { frees, ..self.findings(&report, profiled.as_ref()) };
+        let findings = Findings { counted, ..self.findings(&report, profiled.as_ref()) };
         let (cause, confidence) = verdict::judge(&findings);
         let mut locks = report.waits;
         locks.retain(|row| row.kind.is_contention());
@@ -139,16 +140,37 @@ impl Diagnose {
                 SAMPLES,
             )),
         }
-        match diagnosis.findings.frees {
-            Some(_) => diagnosis.sources.push(Source::new(
-                "objects freed by another thread",
-                "a recording of the calls",
-                "exact, unless the summary of freehold record would say otherwise",
-            )),
+        match diagnosis.findings.counted {
+            Some(_) => {
+                diagnosis.sources.push(Source::new(
+                    "calls to the allocator, bytes in use",
+                    "counted in each call",
+                    "exact, but for the last 64 calls of a thread",
+                ));
+                diagnosis.sources.push(Source::new(
+                    "objects freed by another thread",
+                    "one address in 16, followed",
+                    "1/sqrt(objects followed)",
+                ));
+            }
             None => diagnosis.missing.push(Gap::allowed_by(
-                "objects freed by another thread than asked for them",
-                "freehold diagnose --record -- CMD, which slows the command down",
+                "objects freed by another thread than asked for them, and what was asked for of \
+                 each block",
+                "freehold diagnose --count -- CMD, which slows the command down a little",
             )),
+        }
+        if diagnosis.findings.heap.is_some() {
+            diagnosis.sources.push(Source::new(
+                "memory in use, and free in heaps",
+                "the C library's notes before each block, or Freehold's tables",
+                "a moment's, near the end",
+            ));
+        } else if diagnosis.findings.counted.is_none() {
+            diagnosis.missing.push(Gap::allowed_by(
+                "memory in use: read of the C library's heaps and of Freehold's, from 16 MiB \
+                 resident on",
+                "freehold diagnose --count -- CMD",
+            ));
         }
         diagnosis.sources.push(Source::new(
             "resident memory",

@@ -134,8 +134,11 @@ fn missing(stacks: usize, heap: Option<&HeapContents>, figures: &[AllocatorFigur
     missing
 }
 
-/// What the heaps of the C library hold; nothing where there are none.
+/// What the heaps of Freehold hold, or else those of the C library; nothing where there are none.
 pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
+    if let Some(freehold) = figures::freehold(pid) {
+        return Ok(Some(freehold.contents()));
+    }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let mut heaps = Heaps::of(pid);
     // The first lines of areas, without the rest: that is what maps are.

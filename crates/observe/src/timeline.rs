@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use freehold_model::{Cost, Shares, ThreadBar, TimeColumn, Timeline, TopReport, TopRow};
+use freehold_model::{
+    Cost, Gap, Shares, Source, ThreadBar, TimeColumn, Timeline, TopReport, TopRow,
+};
 
+use crate::figures;
 use crate::memory::resident_bytes;
 use crate::target::TargetError;
 use crate::top::{By, Top};
@@ -23,8 +26,16 @@ const BUDGET: f64 = 0.015;
 /// Threads that are kept.
 const MOST_THREADS: usize = 512;
 
+/// Tells how many bytes processes have in use, where that is known.
+pub type Live<'a> = dyn FnMut(&[u32]) -> Option<u64> + 'a;
+
 /// Records where the time of threads goes.
-pub struct Recorder {
+pub struct Recorder<'a> {
+    pid: u32,
+    live: Box<Live<'a>>,
+    /// Where Freehold says what it has in use, and how often that was looked for.
+    signpost: Option<u64>,
+    searches: u32,
     top: Top,
     timeline: Timeline,
     column: Duration,
@@ -33,10 +44,15 @@ pub struct Recorder {
     looks: f64,
 }
 
-impl Recorder {
-    /// Begins to record a process.
-    pub fn of(pid: u32) -> Result<Self, TargetError> {
+impl<'a> Recorder<'a> {
+    /// Begins to record a process, of which `live` may tell how much memory it has in use. Where it
+    /// does not, Freehold is asked, if the process has it.
+    pub fn of(pid: u32, live: Box<Live<'a>>) -> Result<Self, TargetError> {
         Ok(Self {
+            pid,
+            live,
+            signpost: None,
+            searches: 0,
             top: Top::for_part(pid, By::Thread, BUDGET)?,
             timeline: Timeline::default(),
             column: COLUMN,
@@ -83,10 +99,13 @@ impl Recorder {
         self.observer_seconds += report.cost.observer_cpus * report.seconds;
         self.looks += report.cost.looks_per_second * report.seconds;
         let at = self.timeline.columns.len();
+        let processes = self.top.processes();
+        let live_bytes = (self.live)(&processes).or_else(|| self.live_in_freehold());
         self.timeline.columns.push(TimeColumn {
             end_seconds: report.end_seconds,
             seconds: report.seconds,
-            resident_bytes: resident_bytes(&self.top.processes()),
+            resident_bytes: resident_bytes(&processes),
+            live_bytes,
         });
         for row in &report.rows {
             self.add_row(at, row);
@@ -96,10 +115,41 @@ impl Recorder {
         }
         self.timeline.sources = report.sources;
         self.timeline.missing = report.missing;
+        self.tell_live();
         if self.timeline.columns.len() > MOST_COLUMNS {
             halve(&mut self.timeline);
             self.column *= 2;
         }
+    }
+
+    fn tell_live(&mut self) {
+        let Timeline { columns, sources, missing, .. } = &mut self.timeline;
+        if columns.iter().any(|column| column.live_bytes.is_some()) {
+            sources.push(Source::new(
+                "memory in use",
+                "counted calls, or Freehold's tables",
+                "but for the last 64 calls of a thread; what is at Freehold's threads' hands \
+                 counts as in use",
+            ));
+        } else {
+            missing.push(Gap::allowed_by(
+                "memory in use",
+                "freehold timeline --count -- CMD, or running it under Freehold",
+            ));
+        }
+    }
+
+    /// What Freehold has in use in the process. At first it may not be there yet; later it is
+    /// looked for ever more rarely, since that takes a while.
+    fn live_in_freehold(&mut self) -> Option<u64> {
+        if self.signpost.is_none() {
+            self.searches += 1;
+            if !self.searches.is_power_of_two() {
+                return None;
+            }
+            self.signpost = figures::locate_freehold(self.pid);
+        }
+        Some(figures::read_freehold(self.pid, self.signpost?)?.live_bytes())
     }
 
     fn add_row(&mut self, at: usize, row: &TopRow) {
@@ -158,7 +208,7 @@ mod tests {
     use super::*;
 
     fn column(end_seconds: f64, seconds: f64) -> TimeColumn {
-        TimeColumn { end_seconds, seconds, resident_bytes: 7 }
+        TimeColumn { end_seconds, seconds, resident_bytes: 7, live_bytes: Some(5) }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A verdict in words: what it is, what it rests on, what switching would change.
 
-use freehold_model::{Cause, Confidence, Diagnosis, Findings, Frame, WaitKind, WaitRow};
+use freehold_model::{
+    AllocationCalls, Cause, Confidence, Diagnosis, Findings, Frame, WaitKind, WaitRow,
+};
 
 /// The verdict as a paragraph.
 pub(crate) fn summary(diagnosis: &Diagnosis) -> String {
@@ -141,7 +143,7 @@ fn holding(findings: &Findings) -> String {
     let heap = findings.heap.unwrap_or_default();
     let resident = findings.resident_bytes.last().copied().unwrap_or(0);
     format!(
-        "Of {} MiB resident, {} MiB are in use in the C library's heaps; {} MiB are free between \
+        "Of {} MiB resident, {} MiB are in use in the allocator's heaps; {} MiB are free between \
          blocks, and {} MiB at the ends.",
         resident >> 20,
         heap.used_bytes >> 20,
@@ -200,13 +202,8 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]
             last >> 20
         ));
     }
-    if let Some(frees) = findings.frees {
-        lines.push(format!(
-            "{} of {} objects that were freed, by another thread than asked for them",
-            percent(share(frees.elsewhere as f64, frees.all as f64)),
-            frees.all
-        ));
-    }
+    lines.extend(held(findings));
+    lines.extend(findings.counted.as_ref().map(|counted| called(counted, findings.seconds)));
     lines.extend(locks.iter().take(3).map(|row| {
         format!("{} waited {:.2} s, by {} waits", lock(row), row.seconds, row.waits.round())
     }));
@@ -215,6 +212,49 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]
         format!("{} spun for, or written by several threads, for {:.2} s", lock(row), row.seconds)
     }));
     lines
+}
+
+/// From this part of the resident memory, heaps that could be read are most likely those that the
+/// program uses.
+const MUCH: f64 = 0.25;
+
+/// What is in use of the resident memory, and what the allocator holds free.
+fn held(findings: &Findings) -> Option<String> {
+    let resident = findings.resident_bytes.last().copied().unwrap_or(0);
+    let heap = findings.heap.map(|heap| {
+        let in_use = heap.used_bytes + heap.mapped_bytes;
+        // What was never touched is free as well, and costs nothing.
+        let free = heap.free_bytes + heap.top_bytes;
+        (in_use, free.min(resident.saturating_sub(in_use)))
+    });
+    let heap = heap.filter(|(used, free)| (used + free) as f64 >= MUCH * resident as f64);
+    let counted = findings.counted.and_then(|counted| counted.live_bytes);
+    let in_use = counted.or(heap.map(|(in_use, _)| in_use))?;
+    let free = heap.map(|(_, free)| format!(", {} MiB free in its heaps", free >> 20));
+    Some(format!(
+        "memory held by the allocator: {} MiB in use by the program{}, of {} MiB resident",
+        in_use >> 20,
+        free.unwrap_or_default(),
+        resident >> 20
+    ))
+}
+
+/// What the calls to the allocator came to.
+fn called(counted: &AllocationCalls, seconds: f64) -> String {
+    let mut text = rate(share(counted.allocations as f64, seconds), "objects allocated");
+    if let Some(elsewhere) = counted.elsewhere_share() {
+        let part = format!(
+            "; {} of those freed, by another thread than asked for them ({} followed)",
+            percent(elsewhere),
+            counted.followed
+        );
+        text.push_str(&part);
+    }
+    if let Some(waste) = counted.waste_share() {
+        let part = format!("; {} of the bytes given were not asked for", percent(waste.max(0.0)));
+        text.push_str(&part);
+    }
+    text
 }
 
 /// What another allocator would likely change.

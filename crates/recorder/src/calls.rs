@@ -182,6 +182,9 @@ pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_voi
             writer::noted(thread, &Note::realloc_freed(), false);
             writer::leave(thread);
         } else {
+            if moved.is_null() && !object.is_null() {
+                writer::kept(thread, object);
+            }
             end_allocation(thread, (code::REALLOC_TO, Function::Realloc), moved, size);
         }
         moved

@@ -7,6 +7,7 @@
 //!     writer   one record a call, into the thread's chunk; the path that is to be short
 //!       thread   what a thread has at hand: its place in the trace, its clock
 //!       clock    the order of calls across threads
+//!     counting where only numbers are wanted: what a thread counts instead of writing records
 //!       process  the trace itself: attaching to it, taking blocks of it; forks
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 pub mod calls;
 mod clock;
+mod counting;
 mod libc;
 mod next;
 mod process;

@@ -11,7 +11,7 @@ const CLOCK_MONOTONIC: c_int = 1;
 #[repr(C)]
 pub(crate) struct Found {
     pub(crate) file: *const c_char,
-    base: *mut c_void,
+    pub(crate) base: *mut c_void,
     symbol: *const c_char,
     address: *mut c_void,
 }

@@ -15,6 +15,7 @@ type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 
 /// Whether somebody is looking, or has looked.
@@ -62,11 +63,37 @@ functions! {
     POSIX_MEMALIGN posix_memalign_behind: PosixMemalign = c"posix_memalign";
     VALLOC valloc_behind: Malloc = c"valloc";
     PVALLOC pvalloc_behind: Malloc = c"pvalloc";
+    USABLE_SIZE usable_size_behind: UsableSize = c"malloc_usable_size";
 }
 
 fn find(symbol: &CStr) -> *mut c_void {
     // SAFETY: the handle is the one for this purpose, the symbol a C string.
     unsafe { libc::dlsym(libc::RTLD_NEXT, symbol.as_ptr()) }
+}
+
+/// Does not ask for the sizes of objects if who answers is not the allocator behind: it must not be
+/// asked about objects of another.
+pub(crate) fn check_usable_size() {
+    let file_of = |place: &AtomicPtr<c_void>| {
+        let mut found = libc::Found::nothing();
+        // SAFETY: any address may be asked about, and the answer is written to a local variable.
+        let is_known = unsafe { libc::dladdr(place.load(Ordering::Relaxed), &raw mut found) } != 0;
+        is_known.then_some(found.base)
+    };
+    let own = file_of(&MALLOC);
+    if own.is_none() || own != file_of(&USABLE_SIZE) {
+        USABLE_SIZE.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Bytes of an object that can be used; 0 where the allocator does not tell.
+///
+/// # Safety
+/// The object is the allocator's, and in use by the caller.
+#[inline(always)]
+pub(crate) unsafe fn usable_size(object: *mut c_void) -> usize {
+    // SAFETY: the caller's promise.
+    usable_size_behind().map_or(0, |usable_size| unsafe { usable_size(object) })
 }
 
 /// Looks for the next allocator, if nobody has.

@@ -10,6 +10,7 @@
 //! | `SINGLE` | recorded; there has been one thread, so nothing is shared |
 //! | `MANY` | recorded, with a look at the table |
 //! | `SAMPLED` | recorded for a share of the objects, with a look at the table |
+//! | `COUNTED` | not recorded, but counted ([`crate::counting`]) |
 //! | `OFF` | not recorded |
 
 use core::ffi::CStr;
@@ -20,13 +21,14 @@ use freehold_sys::{Linux, System, shared};
 use freehold_trace::file::{self, Block, Header, UNIT, block, header, process};
 
 use crate::thread::{self, Thread};
-use crate::{clock, libc, next};
+use crate::{clock, counting, libc, next};
 
 pub(crate) const UNKNOWN: u32 = 0;
 pub(crate) const SINGLE: u32 = 1;
 pub(crate) const MANY: u32 = 2;
 pub(crate) const SAMPLED: u32 = 3;
 pub(crate) const OFF: u32 = 4;
+pub(crate) const COUNTED: u32 = 5;
 
 /// The largest page of the architecture: the mode must have its page for itself.
 const LARGEST_PAGE: usize = if cfg!(target_arch = "aarch64") { 65_536 } else { 4096 };
@@ -73,9 +75,10 @@ fn set_mode(mode: u32) {
 pub(crate) fn enter(thread: &mut Thread) -> bool {
     loop {
         match WIPED.mode.load(Ordering::Acquire) {
-            OFF => return false,
+            OFF | COUNTED => return false,
             SINGLE if !libc::is_single_threaded() => join_many(),
             UNKNOWN if BASE.load(Ordering::Relaxed) != 0 => take_own_place(thread),
+            UNKNOWN if counting::is_mapped() => count_calls(counting::take_record()),
             // Calls of other threads, while one is looking for the trace, pass unrecorded.
             UNKNOWN if BEGUN.swap(true, Ordering::Relaxed) => return false,
             UNKNOWN => find_trace(),
@@ -113,7 +116,12 @@ fn find_trace() {
             return;
         }
     }
-    set_mode(OFF);
+    count_calls(wipe_in_children() && counting::find());
+}
+
+/// From now on calls are counted, or nothing is done.
+fn count_calls(can_be_counted: bool) {
+    set_mode(if can_be_counted { COUNTED } else { OFF });
 }
 
 fn wipe_in_children() -> bool {
@@ -125,7 +133,7 @@ fn wipe_in_children() -> bool {
 /// Maps the trace that the environment names.
 fn open_trace() -> Option<(usize, Header)> {
     let mut path = [0; 4096];
-    let path = named_in_environment(&mut path)?;
+    let path = named_in_environment(file::VARIABLE.as_bytes(), &mut path)?;
     let mut start = [0; header::BYTES];
     let read = File::open(path)?.read(&mut start);
     let found = Header::read(&start[..read]).ok()?;
@@ -136,10 +144,9 @@ fn open_trace() -> Option<(usize, Header)> {
     Some((base, found))
 }
 
-/// The value of the variable that names the trace. It is read from the kernel, because the C
-/// library may not know of the environment yet.
-fn named_in_environment(value: &mut [u8; 4096]) -> Option<&CStr> {
-    const NAME: &[u8] = file::VARIABLE.as_bytes();
+/// The value of a variable, which names a file. It is read from the kernel, because the C library
+/// may not know of the environment yet.
+pub(crate) fn named_in_environment<'a>(name: &[u8], value: &'a mut [u8; 4096]) -> Option<&'a CStr> {
     let environment = File::open(c"/proc/self/environ")?;
     let mut buffer = [0; 1024];
     // How much of the name has been seen, while the entry may still be the one.
@@ -152,14 +159,14 @@ fn named_in_environment(value: &mut [u8; 4096]) -> Option<&CStr> {
         }
         for &byte in &buffer[..read] {
             match matched {
-                Some(seen) if seen > NAME.len() => {
+                Some(seen) if seen > name.len() => {
                     *value.get_mut(used)? = byte;
                     used += 1;
                     if byte == 0 {
                         return CStr::from_bytes_with_nul(&value[..used]).ok();
                     }
                 }
-                Some(seen) if NAME.get(seen).copied().unwrap_or(b'=') == byte => {
+                Some(seen) if name.get(seen).copied().unwrap_or(b'=') == byte => {
                     matched = Some(seen + 1);
                 }
                 _ => matched = (byte == 0).then_some(0),

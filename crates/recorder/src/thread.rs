@@ -4,6 +4,7 @@ use core::ffi::{c_uint, c_void};
 use core::ptr::without_provenance;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::counting::Own;
 use crate::{libc, writer};
 
 /// A thread's part of the recorder. All zero at first, which means that it has no place yet.
@@ -38,6 +39,8 @@ pub(crate) struct Thread {
     pub(crate) chunk: *mut u8,
     /// From here on there is no room for one more record with all that goes with it.
     pub(crate) end: *mut u8,
+    /// What it has counted, where calls are counted rather than recorded.
+    pub(crate) own: Own,
 }
 
 const _: () = assert!(size_of::<Thread>() <= 1024, "dlopen needs small thread-local storage");
@@ -72,6 +75,7 @@ impl Thread {
             chunks: 0,
             chunk: core::ptr::null_mut(),
             end: core::ptr::null_mut(),
+            own: core::mem::take(&mut self.own),
         };
     }
 }

@@ -4,13 +4,14 @@
 //! between leaves a zero byte there, which ends the chunk.
 
 use core::ffi::c_void;
+use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_trace::file::is_sampled;
 use freehold_trace::record::{Function, Note, Packed, code, low_bits};
 
-use crate::process::{self, MANY, OFF, SAMPLED, SINGLE};
+use crate::process::{self, COUNTED, MANY, OFF, SAMPLED, SINGLE};
 use crate::thread::Thread;
-use crate::{clock, libc};
+use crate::{clock, counting, libc};
 
 /// How much a thread writes before it looks at the time again: what takes it about so many
 /// nanoseconds, and at most so many bytes. A thread that calls rarely looks at each call.
@@ -61,6 +62,9 @@ pub(crate) unsafe fn released(thread: *mut Thread, code: u8, variant: u8, object
 fn write(thread: &mut Thread, what: What, object: *mut c_void) {
     let address = object.addr() as u64;
     if thread.next >= thread.pause || low_bits(address) != 0 {
+        if process::mode() == COUNTED {
+            return count(thread, what, address);
+        }
         return write_slowly(thread, what, address, None);
     }
     match process::mode() {
@@ -131,7 +135,14 @@ unsafe fn finish(thread: &mut Thread, head: u8, len: usize) {
 #[cold]
 #[inline(never)]
 fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&Note>) {
+    if process::mode() == COUNTED {
+        return count(thread, what, address);
+    }
     if !make_room(thread) {
+        // The first call of a process finds out what is to be done.
+        if process::mode() == COUNTED {
+            count(thread, what, address);
+        }
         return;
     }
     if !is_sampled(address, thread.level) {
@@ -153,6 +164,27 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
             put_note(thread, &Note::low_bits(low_bits(address)));
         }
         put(thread, what, address);
+    }
+}
+
+/// Counts a call rather than recording it.
+#[inline(always)]
+fn count(thread: &mut Thread, what: What, address: u64) {
+    let object = ptr::with_exposed_provenance_mut(address as usize);
+    match what {
+        What::Allocated { size, .. } => counting::allocated(thread, object, size),
+        What::Released { .. } => counting::released(thread, object),
+    }
+}
+
+/// An object of which it was counted that it is about to be given up is still there.
+///
+/// # Safety
+/// `thread` is the calling thread's, and inside.
+pub(crate) unsafe fn kept(thread: *mut Thread, object: *mut c_void) {
+    if process::mode() == COUNTED {
+        // SAFETY: the caller's promise.
+        counting::allocated(unsafe { &mut *thread }, object, 0);
     }
 }
 
@@ -227,6 +259,8 @@ pub(crate) unsafe fn exit(thread: *mut Thread) {
         if !(*thread).is_inside.swap(true, Ordering::Relaxed) {
             // Its time of day is worth knowing.
             (*thread).pause = (*thread).next;
+            (*thread).own.is_ending = true;
+            counting::add(&mut (*thread).own);
             noted(thread, &Note::exit(), false);
             leave(thread);
         }

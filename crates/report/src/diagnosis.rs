@@ -18,7 +18,7 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
         let _ = writeln!(text, "- allocator: {allocator}");
     }
     for line in &diagnosis.evidence {
-        let _ = writeln!(text, "- {line}");
+        item(&mut text, line);
     }
     let _ = writeln!(text, "\n{}", Tone::Strong.paint("What another allocator would change"));
     paragraph(&mut text, &diagnosis.switching);
@@ -38,20 +38,33 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
 
 /// A paragraph, broken into lines.
 fn paragraph(text: &mut String, words: &str) {
+    broken(text, "", words);
+}
+
+/// An item of a list, broken into lines.
+fn item(text: &mut String, words: &str) {
+    text.push_str("- ");
+    broken(text, "  ", words);
+}
+
+/// Words in lines, of which all but the first begin with an indent.
+fn broken(text: &mut String, indent: &str, words: &str) {
     const WIDTH: usize = 96;
-    let mut column = 0;
+    let mut column = indent.len();
+    let mut is_first = true;
     for word in words.split(' ') {
         let len = word.chars().count();
-        if column > 0 && column + 1 + len > WIDTH {
+        if !is_first && column + 1 + len > WIDTH {
             text.push('\n');
-            column = 0;
-        }
-        if column > 0 {
+            text.push_str(indent);
+            column = indent.len();
+        } else if !is_first {
             text.push(' ');
             column += 1;
         }
         text.push_str(word);
         column += len;
+        is_first = false;
     }
     text.push('\n');
 }
@@ -99,7 +112,7 @@ mod tests {
             cause: Cause::AllocatorContention,
             confidence: Confidence::High,
             summary: "word ".repeat(40).trim_end().to_owned(),
-            evidence: vec!["a line".to_owned()],
+            evidence: vec!["a line".to_owned(), "more ".repeat(40).trim_end().to_owned()],
             switching: "It would.".to_owned(),
             compare: Some("freehold compare -- ./server".to_owned()),
             findings: Findings { seconds: 2.0, thread_seconds: 16.0, ..Findings::default() },
@@ -111,8 +124,9 @@ mod tests {
         });
         let plain = said.replace("\x1b[1m", "").replace("\x1b[0m", "");
         assert!(plain.starts_with("Allocator contention, surely\n\nword word"), "{plain}");
-        assert!(plain.contains("- allocator: system 2.36\n- a line\n"), "{plain}");
+        assert!(plain.contains("- allocator: system 2.36\n- a line\n- more more"), "{plain}");
         assert!(plain.contains("\n  freehold compare -- ./server\n"), "{plain}");
+        assert!(plain.contains("\n  more more"), "{plain}");
         assert!(plain.lines().all(|line| line.chars().count() <= 100), "{plain}");
     }
 }

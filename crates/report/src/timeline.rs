@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use freehold_model::{Shares, ThreadBar, Timeline};
+use freehold_model::{Shares, ThreadBar, TimeColumn, Timeline};
 
 use crate::numbers::{mib, percent};
 use crate::page::{self, Section};
@@ -82,6 +82,9 @@ pub(crate) fn section(timeline: &Timeline) -> Section {
         timeline.subject.join(" "),
         mib(peak as f64)
     );
+    if let Some(live) = timeline.columns.iter().filter_map(live).max() {
+        let _ = write!(paragraph, " At most {} MiB of it were in use.", mib(live as f64));
+    }
     if timeline.left_out > 0 {
         let _ = write!(paragraph, "\n{} threads are not shown.", timeline.left_out);
     }
@@ -181,28 +184,58 @@ fn bar(svg: &mut String, timeline: &Timeline, thread: &ThreadBar, y: f64, scale:
     svg.push_str("</g>\n");
 }
 
-/// Resident memory beneath the bars.
+/// A kind of memory, read of a column.
+pub(crate) type Bytes = fn(&TimeColumn) -> Option<u64>;
+
+/// Memory beneath the bars.
 fn memory(svg: &mut String, timeline: &Timeline, y: f64, scale: f64) {
     let peak = timeline.columns.iter().map(|column| column.resident_bytes).max().unwrap_or(0);
     if peak == 0 {
         return;
     }
-    let mut points = format!("{LEFT},{} ", y + MEMORY);
-    let mut end = LEFT;
-    // A process that has ended has no memory to be drawn.
-    for column in timeline.columns.iter().filter(|column| column.resident_bytes > 0) {
-        let height = column.resident_bytes as f64 / peak as f64 * MEMORY;
-        end = LEFT + column.end_seconds * scale;
-        let _ = write!(points, "{end:.2},{:.2} ", y + MEMORY - height);
+    let curves: [(&str, Bytes); 2] = [("#5b8fc9", resident), ("#1f4e86", live)];
+    for (colour, bytes) in curves {
+        let height = |bytes: u64| bytes as f64 / peak as f64 * MEMORY;
+        let mut points = String::new();
+        let mut ends = None;
+        for column in &timeline.columns {
+            let Some(bytes) = bytes(column) else { continue };
+            let end = LEFT + column.end_seconds * scale;
+            ends = Some((ends.map_or(LEFT, |(first, _): (f64, f64)| first), end));
+            let _ = write!(points, "{end:.2},{:.2} ", y + MEMORY - height(bytes).min(MEMORY));
+        }
+        if let Some((first, last)) = ends {
+            let base = y + MEMORY;
+            let _ = writeln!(
+                svg,
+                "<polygon points=\"{first},{base} {points}{last:.2},{base}\" fill=\"{colour}\"/>"
+            );
+        }
     }
-    let _ = write!(points, "{end:.2},{}", y + MEMORY);
     let _ = writeln!(
         svg,
-        "<polygon points=\"{points}\" fill=\"#5b8fc9\"/><text x=\"10\" y=\"{}\">resident, up to {} \
-         MiB</text>",
+        "<text x=\"10\" y=\"{}\">resident, up to {} MiB</text>",
         y + 13.0,
         mib(peak as f64)
     );
+    if let Some(live) = timeline.columns.iter().filter_map(live).max() {
+        let _ = writeln!(
+            svg,
+            "<text x=\"10\" y=\"{}\">in use (dark), up to {} MiB</text>",
+            y + 29.0,
+            mib(live as f64)
+        );
+    }
+}
+
+/// Memory that is there; a process that has ended has none to be drawn.
+pub(crate) fn resident(column: &TimeColumn) -> Option<u64> {
+    Some(column.resident_bytes).filter(|&bytes| bytes > 0)
+}
+
+/// Memory that the program has in use of it, where that is known.
+pub(crate) fn live(column: &TimeColumn) -> Option<u64> {
+    column.live_bytes.filter(|_| column.resident_bytes > 0)
 }
 
 fn axis(svg: &mut String, seconds: f64, y: f64, scale: f64) {
@@ -226,13 +259,12 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use freehold_model::TimeColumn;
-
     use super::*;
 
     #[test]
     fn a_thread_that_came_later_is_shown_by_the_time_that_it_was_there() {
-        let column = |end_seconds| TimeColumn { end_seconds, seconds: 1.0, resident_bytes: 0 };
+        let column =
+            |end_seconds| TimeColumn { end_seconds, seconds: 1.0, ..TimeColumn::default() };
         let running = Shares { usr: 1.0, ..Shares::default() };
         let asleep = Shares { slp: 1.0, ..Shares::default() };
         let thread = ThreadBar {
@@ -253,8 +285,12 @@ mod tests {
     #[test]
     fn a_bar_has_a_part_for_each_share_and_none_where_the_thread_was_not_there() {
         let waiting = Shares { usr: 0.5, lck: Some(0.5), ..Shares::default() };
-        let column =
-            |end_seconds| TimeColumn { end_seconds, seconds: 1.0, resident_bytes: 1 << 20 };
+        let column = |end_seconds| TimeColumn {
+            end_seconds,
+            seconds: 1.0,
+            resident_bytes: 1 << 20,
+            live_bytes: Some(1 << 19),
+        };
         let thread = ThreadBar {
             tid: 7,
             name: "a<b".to_owned(),
@@ -271,6 +307,7 @@ mod tests {
         assert_eq!(lines.len(), 2, "{svg}");
         assert!(lines[0].contains("x=\"670.00\" y=\"73.00\" width=\"500.00\""), "{}", lines[0]);
         assert!(lines[0].contains("#3a9d4a") && lines[1].contains("#f08c1e"), "{lines:?}");
+        assert!(svg.contains("in use (dark), up to 0.5 MiB"), "{svg}");
         assert!(svg.contains("7 a&lt;b") && svg.contains("up to 1.0 MiB"), "{svg}");
     }
 }

@@ -6,6 +6,8 @@
 //! recorder writes from within a foreign program, so nothing here allocates, panics on foreign data
 //! or needs the standard library. `docs/trace-format.md` describes the format for other readers.
 //!
+//! [`counts`] is what calls come to, where neither they nor their order are needed.
+//!
 //! [`script`] is the form in which recorded calls are handed to the process that makes them again.
 //!
 //! This crate must not know who writes a trace, or why its calls are made again.
@@ -16,6 +18,7 @@
 extern crate std;
 
 mod bytes;
+pub mod counts;
 pub mod file;
 pub mod record;
 pub mod script;

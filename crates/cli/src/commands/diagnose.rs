@@ -10,7 +10,6 @@ use freehold_report::{diagnosis, provenance};
 
 use crate::args::parse_positive_seconds;
 use crate::exit::{Exit, Failure};
-use crate::recorder::scratch;
 use crate::subject::SubjectArgs;
 use crate::ui::{self, Ui};
 
@@ -18,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   freehold diagnose -- ./server --bench
   freehold diagnose --seconds 30 -p $(pgrep -n server)
-  freehold diagnose --record -- ./server      who frees what others asked for?
+  freehold diagnose --count -- ./server       who frees what others asked for?
   freehold diagnose --json -- ./batch | jq -r .cause
 
 The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
@@ -36,10 +35,10 @@ pub(crate) struct Diagnose {
     /// Observe for so long; without it until the process ends, or an interrupt
     #[arg(short = 'd', long, value_name = "SECONDS", value_parser = parse_positive_seconds)]
     seconds: Option<f64>,
-    /// Record the calls of the command as well, which slows it down: tells how much is freed by
-    /// another thread than asked for it
-    #[arg(long, conflicts_with = "pid")]
-    record: bool,
+    /// Count the allocation calls of the command as well, which slows it down a little: tells how
+    /// much is freed by another thread than asked for it, and how much is in use
+    #[arg(long, alias = "record", conflicts_with = "pid")]
+    count: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,17 +46,12 @@ pub(crate) struct Diagnose {
     subject: SubjectArgs,
 }
 
-/// The most that is recorded for a verdict: then a part of the objects stands for all.
-const TRACE_BYTES: u64 = 64 << 20;
-
 impl Diagnose {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
-        let (_directory, trace) = scratch()?;
-        let recorder = self.record.then(|| self.subject.armed(&trace, TRACE_BYTES));
-        let recorder = recorder.transpose()?;
+        let counter = self.count.then(|| self.subject.counter()).transpose()?;
         let subject = self.subject.begin(|command| {
-            if let Some(recorder) = &recorder {
-                recorder.apply(command);
+            if let Some(counter) = &counter {
+                counter.apply(command);
             }
         })?;
         let pid = subject.pid();
@@ -76,11 +70,7 @@ impl Diagnose {
             looks += 1;
             subject.pause(pause)
         });
-        let frees = recorder.map(|recorder| recorder.frees()).transpose();
-        let found = watching.diagnosis(frees.unwrap_or_else(|error| {
-            ui::warn(&format!("what was recorded cannot be read: {error}"));
-            None
-        }));
+        let found = watching.diagnosis(counter.and_then(|counter| counter.counted()));
         let is_command = subject.is_command();
         let compare = is_command && found.cause.may_be_allocators();
         let compare = compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));

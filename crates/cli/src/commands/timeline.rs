@@ -20,8 +20,9 @@ Examples:
 
 Each thread is a bar, each column of it the whole of the thread's time there: green in the program,
 red in the kernel, orange waiting for a lock or a condition variable, yellow waiting for a
-processor, purple in page faults, grey asleep. Resident memory is beneath. There are at most 400
-columns and 512 threads, however long it takes.";
+processor, purple in page faults, grey asleep. Resident memory is beneath, and the part of it that
+the program has in use, where that is known: with --count, and under Freehold. There are at most
+400 columns and 512 threads, however long it takes.";
 
 /// Draw where each thread's time goes over a whole run, with memory beneath, as SVG
 #[derive(Debug, Args)]
@@ -36,6 +37,10 @@ pub(crate) struct Timeline {
     /// Write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
+    /// Count the allocation calls of the command, which slows it down a little: shows the memory in
+    /// use beneath the resident memory
+    #[arg(long, conflicts_with = "pid")]
+    count: bool,
     #[command(flatten)]
     subject: SubjectArgs,
 }
@@ -45,9 +50,16 @@ impl Timeline {
         for path in self.json.iter().chain([&self.svg]) {
             ui::check_writable(path)?;
         }
-        let subject = self.subject.begin(|_| {})?;
+        let counter = self.count.then(|| self.subject.counter()).transpose()?;
+        let subject = self.subject.begin(|command| {
+            if let Some(counter) = &counter {
+                counter.apply(command);
+            }
+        })?;
         let words = subject.command_line();
-        let mut recorder = Recorder::of(subject.pid()).map_err(|error| subject.refused(&error))?;
+        let live = |processes: &[u32]| counter.as_ref()?.live_bytes(processes);
+        let recorder = Recorder::of(subject.pid(), Box::new(live));
+        let mut recorder = recorder.map_err(|error| subject.refused(&error))?;
         let duration = self.seconds.map(Duration::from_secs_f64);
         recorder.record(duration, &mut |pause| subject.pause(pause));
         let recorded = Recorded { subject: words, ..recorder.timeline() };

@@ -1,13 +1,10 @@
 //! `freehold explain`: where the memory of a process is.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::{Waiting, compiled, directory, json, known, known_sources, run, skipped};
+use crate::support::{Waiting, directory, json, known, own_program, run, skipped};
 
 /// A process that is ended with the test.
 struct Running(std::process::Child);
@@ -47,21 +44,13 @@ fn free_memory_between_blocks_is_told_from_memory_in_use() {
     assert!(report["allocator"].as_str().expect("known").starts_with("system"));
 }
 
-/// Compiles one of the programs of these tests.
-fn own(directory: &TempDir, name: &str) -> Option<PathBuf> {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
-    let source = fs::read_to_string(programs.join(name).with_extension("c")).expect("it is there");
-    let known = known_sources().to_string_lossy().into_owned();
-    compiled(directory, name, &source, &["-O2", "-pthread", "-I", &known])
-}
-
 /// Bytes of objects that an allocator may need for itself, or count otherwise.
 const SMALL_PART: f64 = 100_000.0;
 
 /// What a program tells of its allocator, and what is seen from outside.
 fn told_and_seen(preload: &str) -> Option<([f64; 4], Value)> {
     let directory = directory();
-    let program = own(&directory, "figures")?;
+    let program = own_program(&directory, "figures")?;
     let mut process = Waiting::start(Command::new(program).env("LD_PRELOAD", preload));
     let told = process.ask();
     let numbers: Vec<f64> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
@@ -117,7 +106,7 @@ fn a_process_that_does_not_exist_has_no_memory() {
 #[test]
 fn what_huge_pages_keep_for_nothing_is_told_and_stacks_are_found() {
     let directory = directory();
-    let Some(program) = own(&directory, "huge") else { return };
+    let Some(program) = own_program(&directory, "huge") else { return };
     let process = Waiting::start(Command::new(program).env_remove("LD_PRELOAD"));
     let report = json(&run(&["explain", "--json", &process.pid()]).with(0).out);
     let rows = report["rows"].as_array().expect("a list");

@@ -140,6 +140,14 @@ pub(crate) fn known(directory: &TempDir, file: &str) -> Option<PathBuf> {
     program
 }
 
+/// Compiles one of the programs of these tests.
+pub(crate) fn own_program(directory: &TempDir, name: &str) -> Option<PathBuf> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
+    let source = fs::read_to_string(programs.join(name).with_extension("c")).expect("it is there");
+    let known = known_sources().to_string_lossy().into_owned();
+    compiled(directory, name, &source, &["-O2", "-pthread", "-I", &known])
+}
+
 fn built(directory: &TempDir, name: &str, input: &Path, flags: &[&str]) -> Option<PathBuf> {
     let output = directory.path().join(name);
     let is_cpp = input.extension().is_some_and(|extension| extension == "cpp");

@@ -1,8 +1,10 @@
 //! `freehold timeline`: where each thread's time goes, as a picture.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use crate::support::{directory, json, known, read, run};
+use crate::support::{directory, json, known, own_program, read, run};
 
 #[test]
 fn every_thread_is_a_bar_and_every_column_the_whole_of_its_time() {
@@ -45,4 +47,38 @@ fn every_thread_is_a_bar_and_every_column_the_whole_of_its_time() {
     assert_eq!(rows.count(), threads.len(), "{table}");
     let refused = run(&["report", &numbers_path, "-o", "run.csv"]).with(2);
     assert!(refused.err.contains("a timeline cannot be written as CSV"), "{}", refused.err);
+}
+
+/// The columns of a timeline of a program, made with these further arguments.
+fn columns(program: &Path, arguments: &[&str]) -> Vec<Value> {
+    let directory = directory();
+    let numbers = directory.path().join("run.json").to_string_lossy().into_owned();
+    let svg = directory.path().join("run.svg").to_string_lossy().into_owned();
+    let program = program.to_string_lossy();
+    let all = [&["timeline", "--svg", &svg, "--json", &numbers], arguments, &["--", &program]];
+    run(&all.concat()).with(0);
+    let recorded = json(&read(Path::new(&numbers)));
+    let columns = recorded["columns"].as_array().expect("a list").iter();
+    // Of a process that has ended there is nothing to be told.
+    columns.filter(|column| column["resident_bytes"] != 0).cloned().collect()
+}
+
+/// Bytes in use at the end, of which 20,000 times 1000 are known.
+#[track_caller]
+fn assert_in_use(columns: &[Value]) {
+    let live = columns.iter().rev().find_map(|column| column["live_bytes"].as_f64());
+    let live = live.unwrap_or_else(|| panic!("it is known: {columns:#?}"));
+    // A thread is up to 64 calls behind.
+    assert!((19.9e6..23e6).contains(&live), "{live}");
+}
+
+#[test]
+fn memory_in_use_is_what_the_process_has_not_freed_whatever_its_copies_do() {
+    let directory = directory();
+    let Some(program) = own_program(&directory, "forked") else { return };
+    assert_in_use(&columns(&program, &["--count"]));
+    // Freehold tells of its own accord, and so it is known of a process that runs already.
+    assert_in_use(&columns(&program, &["--allocator", "freehold"]));
+    let unknown = columns(&program, &[]);
+    assert!(unknown.iter().all(|column| column["live_bytes"].is_null()), "{unknown:#?}");
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use freehold_model::AllocatorFigures;
+use freehold_model::{AllocatorFigures, HeapContents};
 use freehold_stats::{Count, SIGNPOST_BYTES, SYMBOL, Signpost, count};
 
 use super::locate;
@@ -17,9 +17,18 @@ pub(crate) struct Freehold {
     count: Count,
 }
 
+/// Where its signpost is; nothing where there is no Freehold.
+pub(crate) fn locate(pid: u32) -> Option<u64> {
+    locate::symbol(pid, &|name| name.starts_with(SYMBOL))
+}
+
 /// Finds and counts; nothing where there is no Freehold, or its tables may not be read.
 pub(crate) fn find(pid: u32) -> Option<Freehold> {
-    let at = locate::symbol(pid, &|name| name.starts_with(SYMBOL))?;
+    read(pid, locate(pid)?)
+}
+
+/// Counts, by way of the signpost at an address.
+pub(crate) fn read(pid: u32, at: u64) -> Option<Freehold> {
     let mut read = |from: u64, into: &mut [u8]| {
         let copied = copy(pid, from, into);
         (copied == into.len()).then_some(())
@@ -36,12 +45,28 @@ pub(crate) fn find(pid: u32) -> Option<Freehold> {
 }
 
 impl Freehold {
+    /// What its heaps hold.
+    pub(crate) fn contents(&self) -> HeapContents {
+        let Count { free_in_slabs, dirty, .. } = self.count;
+        HeapContents {
+            heaps: 1,
+            used_bytes: self.live_bytes(),
+            free_bytes: free_in_slabs + dirty,
+            ..HeapContents::default()
+        }
+    }
+
+    /// Bytes that the program has in use, or at its threads' hands.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.count.claimed.saturating_sub(self.count.free_in_slabs)
+    }
+
     /// Its figures, of which the tables take so many bytes.
     pub(crate) fn figures(&self, metadata_bytes: Option<u64>) -> AllocatorFigures {
         let Count { claimed, free_in_slabs, dirty, .. } = self.count;
         AllocatorFigures {
             allocator: "Freehold".to_owned(),
-            live_bytes: Some(claimed.saturating_sub(free_in_slabs)),
+            live_bytes: Some(self.live_bytes()),
             kept_bytes: None,
             free_bytes: Some(free_in_slabs + dirty),
             metadata_bytes,

@@ -8,7 +8,9 @@ mod locate;
 use freehold_model::{AllocatorFigures, HeapContents};
 
 pub(crate) use arenas::find as arenas;
-pub(crate) use freehold::{Freehold, find as freehold};
+pub(crate) use freehold::{
+    Freehold, find as freehold, locate as locate_freehold, read as read_freehold,
+};
 
 /// The figures of the C library's allocator, of which this was read.
 pub(crate) fn of_c_library(heap: &HeapContents) -> AllocatorFigures {

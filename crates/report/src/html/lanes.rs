@@ -7,7 +7,7 @@ use freehold_model::{ThreadBar, TimeColumn, Timeline};
 
 use super::escape::escaped;
 use crate::numbers::mib;
-use crate::timeline::{PARTS, mean};
+use crate::timeline::{Bytes, PARTS, live, mean, resident};
 
 /// The drawing of a lane, in its own units: it is stretched to the width that is chosen.
 const WIDTH: f64 = 1000.0;
@@ -122,22 +122,27 @@ fn memory(html: &mut String, columns: &[TimeColumn], scale: Scale) {
     if peak == 0 {
         return;
     }
-    let mut path = format!("M0 {HIGH}");
-    let mut end = 0.0;
-    // A process that has ended has no memory to be drawn.
-    for column in columns.iter().filter(|column| column.resident_bytes > 0) {
-        let height = column.resident_bytes as f64 / peak as f64 * HIGH;
-        let _ = write!(path, "L{end:.1} {:.1}", HIGH - height);
-        end = scale.at(column.end_seconds);
-        let _ = write!(path, "H{end:.1}");
+    let curve = |bytes: Bytes| {
+        let mut path = format!("M0 {HIGH}");
+        for column in columns {
+            let Some(bytes) = bytes(column) else { continue };
+            let height = (bytes as f64 / peak as f64 * HIGH).min(HIGH);
+            let end = scale.at(column.end_seconds);
+            // Writing to a string cannot fail.
+            let _ = write!(path, "V{:.1}H{end:.1}", HIGH - height);
+        }
+        format!("{path}V{HIGH}z")
+    };
+    let mut label = format!("resident, up to {} MiB", mib(peak as f64));
+    let mut paths = format!("<path d=\"{}\"/>", curve(resident));
+    if let Some(most) = columns.iter().filter_map(live).max() {
+        let _ = write!(label, "; in use (dark), up to {} MiB", mib(most as f64));
+        let _ = write!(paths, "<path class=\"live\" d=\"{}\"/>", curve(live));
     }
-    let _ = write!(path, "V{HIGH}z");
-    let label = format!("resident, up to {} MiB", mib(peak as f64));
     let _ = writeln!(
         html,
         "<div class=\"lane memory\"><span>{label}</span><svg viewBox=\"0 0 {WIDTH} {HIGH}\" \
-         preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\">\
-         <path d=\"{path}\"/></svg></div>"
+         preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\">{paths}</svg></div>"
     );
 }
 

@@ -162,8 +162,12 @@ mod tests {
     #[test]
     fn threads_over_time_can_be_made_wider_without_a_script() {
         let running = Shares { usr: 0.5, lck: Some(0.5), ..Shares::default() };
-        let column =
-            |end_seconds| TimeColumn { end_seconds, seconds: 1.0, resident_bytes: 1 << 20 };
+        let column = |end_seconds| TimeColumn {
+            end_seconds,
+            seconds: 1.0,
+            resident_bytes: 1 << 20,
+            live_bytes: Some(1 << 19),
+        };
         let thread = |tid| ThreadBar {
             tid,
             name: "a<b".to_owned(),
