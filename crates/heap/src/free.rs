@@ -8,6 +8,7 @@ use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::{MAGAZINES, ROUNDS, Rounds};
+use crate::medium::TakenBack;
 use crate::outbox::FreedTwice;
 use crate::parcel::Parcel;
 use crate::tables::RUN;
@@ -150,13 +151,27 @@ impl ThreadCache {
         let slab = Granule(g.0 - arena.tag(g).delta());
         let base = arena.tables.address(slab);
         let Some(index) = class.object_at(address - base) else { return false };
-        if let Some(bins) = self.medium_bins()
-            && let Some(valid) = medium_taken_back(arena, bins, class, slab, index)
-        {
-            return valid;
+        match self.take_back_medium(arena, class, (slab, index), address) {
+            TakenBack::Kept => return true,
+            TakenBack::Twice => return false,
+            TakenBack::No => {}
         }
         // SAFETY: the outbox is leased to this thread.
         unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, slab, index))
+    }
+
+    /// Keeps a medium object if the thread has room for it.
+    #[inline]
+    fn take_back_medium<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        (slab, index): (Granule, usize),
+        address: usize,
+    ) -> TakenBack {
+        let Some(bins) = self.medium_bins() else { return TakenBack::No };
+        let base = arena.tables.address(slab);
+        bins.take_back(class, (base, index), address, || arena.word(slab).mask().look().1.0)
     }
 
     /// Frees an object that the fast path did not keep. On an error nothing has changed.
@@ -204,11 +219,10 @@ impl ThreadCache {
         address: usize,
     ) -> Result<(), Invalid> {
         if !class.is_small() {
-            let bins = self.medium_bins();
-            match bins.and_then(|bins| medium_taken_back(arena, bins, class, slab, index)) {
-                Some(true) => return Ok(()),
-                Some(false) => return Err(Invalid::FreedTwice { address }),
-                None => {}
+            match self.take_back_medium(arena, class, (slab, index), address) {
+                TakenBack::Kept => return Ok(()),
+                TakenBack::Twice => return Err(Invalid::FreedTwice { address }),
+                TakenBack::No => {}
             }
         }
         if class.is_small() && self.pack(arena, class, slab, address)? {
@@ -386,18 +400,4 @@ fn neighbours(class: Class, base: usize, n: usize, objects: &[usize]) -> (u64, u
         count += 1;
     }
     (mask, count)
-}
-
-/// Takes back a medium object if it is of the slab that the thread is taking from: `Some` whether
-/// it was in use, `None` if it is of another slab.
-#[inline]
-fn medium_taken_back<S: System>(
-    arena: &Arena<S>,
-    bins: &mut crate::medium::MediumBins,
-    class: Class,
-    slab: Granule,
-    index: usize,
-) -> Option<bool> {
-    let sent_home = || arena.word(slab).mask().look().1.0;
-    bins.take_back(class, arena.tables.address(slab), index, sent_home)
 }

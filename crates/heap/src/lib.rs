@@ -24,6 +24,7 @@ mod figures;
 pub mod free;
 mod guard;
 pub mod heap;
+mod hot;
 pub mod invalid;
 pub mod layout;
 pub mod lease;

@@ -3,12 +3,13 @@
 //! Their memory is never touched by the allocator. A thread takes all free bits of a slab at once
 //! and gives them out lowest first, so that a loop reuses the same objects and the rest of the slab
 //! stays untouched; from then on the slab is nobody's, and bits freed gather in its word, except
-//! those of the slab that the thread is taking from.
+//! those of the slab that the thread is taking from, and the few objects that it keeps hot.
 
 use crate::arena::Arena;
 use crate::blocks::{Prefer, Want};
 use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
+use crate::hot::{Hot, Offered};
 use crate::layout::Granule;
 use crate::tables::SlabLocal;
 use crate::tally::Account;
@@ -28,19 +29,43 @@ struct MediumBin {
 
 const NO_SLAB: MediumBin = MediumBin { free: 0, base: 0, untouched: 0 };
 
-/// The slabs that a heap is taking from.
-pub struct MediumBins([MediumBin; MEDIUM_CLASSES]);
+/// What a heap has at hand of a class.
+#[repr(align(128))]
+struct AtHand {
+    bin: MediumBin,
+    hot: Hot,
+}
+
+/// The slabs that a heap is taking from, and the objects that it keeps hot.
+pub struct MediumBins([AtHand; MEDIUM_CLASSES]);
+
+const _: () = assert!(size_of::<AtHand>() == 128);
+
+/// What became of an object that a thread might have kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakenBack {
+    /// It is kept.
+    Kept,
+    /// It was free already.
+    Twice,
+    /// There is no room for it.
+    No,
+}
 
 impl MediumBins {
     /// None yet.
     pub(crate) const fn new() -> Self {
-        Self([NO_SLAB; MEDIUM_CLASSES])
+        Self([const { AtHand { bin: NO_SLAB, hot: Hot::NONE } }; MEDIUM_CLASSES])
     }
 
-    /// Gives out the lowest free object of the slab that the heap is taking from, if there is one.
+    /// Gives out the object freed last, or else the lowest free one of the slab that the heap is
+    /// taking from, if there is one.
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Given> {
-        let bin = &mut self.0[class.medium_index()];
+        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
+        if let Some(address) = hot.pop() {
+            return Some(Given { address, zero: false });
+        }
         if bin.free == 0 {
             return None;
         }
@@ -51,27 +76,46 @@ impl MediumBins {
         Some(Given { address: bin.base + n as usize * class.size(), zero })
     }
 
-    /// Takes back object `n` if it is of the slab that the heap is taking from, and says whether it
-    /// was in use; `None` if it is of another slab. `sent_home` are the objects that the slab's
-    /// word knows to be free.
+    /// Takes back object `n` of the slab at `slab`, if it is the one that the heap is taking from,
+    /// or if there is room for a hot object. `known_free` are the objects that the slab's word
+    /// knows to be free; it is asked if there is room.
     #[inline]
     pub(crate) fn take_back(
         &mut self,
         class: Class,
-        slab: usize,
-        n: usize,
-        sent_home: impl FnOnce() -> u64,
-    ) -> Option<bool> {
-        let bin = &mut self.0[class.medium_index()];
-        if bin.base != slab {
-            return None;
+        (slab, n): (usize, usize),
+        object: usize,
+        known_free: impl FnOnce() -> u64,
+    ) -> TakenBack {
+        let at_hand = &mut self.0[class.medium_index()];
+        let own = at_hand.bin.base == slab;
+        if !own && at_hand.hot.is_full_without(object) {
+            return TakenBack::No;
         }
         let bit = 1 << n;
-        if (bin.free | sent_home()) & bit != 0 {
-            return Some(false);
+        let known_free = known_free() | if own { at_hand.bin.free } else { 0 };
+        if known_free & bit != 0 {
+            return TakenBack::Twice;
         }
-        bin.free |= bit;
-        Some(true)
+        if at_hand.hot.keep(object) {
+            return TakenBack::Kept;
+        }
+        at_hand.take_back_rarely(own, bit, object)
+    }
+}
+
+impl AtHand {
+    #[cold]
+    fn take_back_rarely(&mut self, own: bool, bit: u64, object: usize) -> TakenBack {
+        match self.hot.offer(object) {
+            Offered::Kept => TakenBack::Kept,
+            Offered::Twice => TakenBack::Twice,
+            Offered::Full if own => {
+                self.bin.free |= bit;
+                TakenBack::Kept
+            }
+            Offered::Full => TakenBack::No,
+        }
     }
 }
 
@@ -101,7 +145,10 @@ impl<S: System> Arena<S> {
         if let Some(given) = bins.pop(class) {
             return Some(given);
         }
-        bins.0[class.medium_index()] = self.find_medium_slab(heap, class, account)?;
+        let bin = self.find_medium_slab(heap, class, account)?;
+        let at_hand = &mut bins.0[class.medium_index()];
+        at_hand.bin = bin;
+        at_hand.hot.allow(class.info().hot.into());
         bins.pop(class)
     }
 
@@ -147,7 +194,7 @@ impl<S: System> Arena<S> {
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
-            Pushed::Woken => match mine.map(|bins| &mut bins.0[class.medium_index()]) {
+            Pushed::Woken => match mine.map(|bins| &mut bins.0[class.medium_index()].bin) {
                 Some(bin) if bin.free == 0 => {
                     let (free, base) = (word.take().0, self.tables.address(g));
                     *bin = MediumBin { free, base, untouched: info.capacity.into() };
@@ -167,20 +214,42 @@ impl<S: System> Arena<S> {
         Ok(account.total_released())
     }
 
-    /// Returns what the bins hold to the slabs it came from. Returns the granules released.
+    /// Returns what the bins hold, and what is hot, to the slabs it came from. Returns the granules
+    /// released.
     pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins) -> u32 {
         let mut released = 0;
-        for (i, bin) in bins.0.iter_mut().enumerate() {
+        for (i, AtHand { bin, hot }) in bins.0.iter_mut().enumerate() {
             let class = Class((1 + SMALL_CLASSES + i) as u8);
+            while let Some(object) = hot.pop() {
+                released += self.send_hot_home(class, object, hot);
+            }
+            hot.allow(0);
+            let bin = core::mem::replace(bin, NO_SLAB);
             let slab = self.granule_of(bin.base).filter(|_| bin.free != 0);
             if let Some(g) = slab {
                 let home = self.send_medium_home(class, g, bin.free, None);
                 debug_assert!(home.is_ok(), "a bin held an object that is free");
                 released += home.unwrap_or(0);
             }
-            *bin = NO_SLAB;
         }
         released
+    }
+
+    /// Returns an object to its slab, and with it those others that are hot.
+    fn send_hot_home(&self, class: Class, object: usize, others: &mut Hot) -> u32 {
+        let slab_of = |object| self.granule_of(object).map(|g| Granule(g.0 - self.tag(g).delta()));
+        let Some(slab) = slab_of(object) else { return 0 };
+        let base = self.tables.address(slab);
+        let bit = |object: usize| class.object_at(object - base).map_or(0, |n| 1_u64 << n);
+        let mut bits = bit(object);
+        others.remove(|other| {
+            let same = slab_of(other) == Some(slab);
+            bits |= if same { bit(other) } else { 0 };
+            same
+        });
+        let home = self.send_medium_home(class, slab, bits, None);
+        debug_assert!(home.is_ok(), "a hot object was free");
+        home.unwrap_or(0)
     }
 
     /// Gives out a medium object from a heap whose lock is held because it is shared.

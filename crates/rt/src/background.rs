@@ -80,10 +80,11 @@ extern "C" fn body() {
         arena.set_helped(true);
         let mut called = false;
         while !called && arena.purge_idle(&mut watch) {
-            called = ROOM.sleep(TICK_MILLISECONDS);
+            called = ROOM.sleep(TICK_MILLISECONDS) || !arena.has_several_threads();
         }
         arena.set_helped(false);
         if called {
+            arena.purge_without_help();
             return;
         }
         // Once more for those who have released in between, and left it to this thread. Nothing

@@ -64,9 +64,6 @@ unsafe extern "C" fn at_exit(round: *mut c_void) {
         if local.cache.take_wish_for_help() {
             background::start();
         }
-        if !arena.has_several_threads() {
-            background::end(arena);
-        }
         if let Err(invalid) = ended {
             report::invalid("thread exit", invalid);
         }

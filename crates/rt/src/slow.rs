@@ -174,6 +174,9 @@ fn clear(arena: &Arena<Linux>, address: usize, size: usize) {
 #[cold]
 #[inline(never)]
 pub unsafe fn deallocate(object: *mut u8) {
+    if object.is_null() {
+        return;
+    }
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
@@ -212,9 +215,6 @@ unsafe fn deallocate_elsewhere(
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_rarely(object: *mut u8) {
-    if object.is_null() {
-        return;
-    }
     // SAFETY: the caller gives the object up.
     let entered = enter(|local, arena| unsafe { local.cache.free_slow(arena, object.addr()) });
     match entered {

@@ -64,14 +64,14 @@ fn halved(bytes: usize, milliseconds: u64) -> usize {
     if halvings >= u64::from(usize::BITS) { 0 } else { bytes >> halvings }
 }
 
-/// Bytes to purge now: none within the bound; beyond it, to a quarter or two [`STEP`]s below the
+/// Bytes to purge now: none within the bound; beyond it, to a sixteenth or two [`STEP`]s below the
 /// bound, so that purging comes in few calls of useful size, but at most a [`STEP`], or twice what
 /// was `released` since the last time, so that purging keeps up.
 pub fn excess(dirty: usize, bound: usize, released: usize) -> usize {
     if dirty <= bound {
         return 0;
     }
-    let goal = bound - (bound / 4).min(2 * STEP);
+    let goal = bound - (bound / 16).min(2 * STEP);
     (dirty - goal).min(STEP.max(2 * released))
 }
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn beyond_the_bound_purging_goes_well_below_it_in_bounded_steps() {
         assert_eq!(excess(FLOOR, FLOOR, 0), 0);
-        assert_eq!(excess(FLOOR + 1, FLOOR, 0), FLOOR / 4 + 1);
+        assert_eq!(excess(FLOOR + 1, FLOOR, 0), FLOOR / 16 + 1);
         assert_eq!(excess(1 << 30, FLOOR, 0), STEP);
         assert_eq!(excess(1 << 30, FLOOR, 100 << 20), 200 << 20);
         assert_eq!(excess((1 << 30) + 1, 1 << 30, 100 << 20), 2 * STEP + 1);

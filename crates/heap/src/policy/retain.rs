@@ -48,6 +48,12 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
     }
 }
 
+/// How many medium objects of a size a thread keeps hot, of at most `most`: about 32 KiB.
+pub const fn hot(size: usize, most: usize) -> usize {
+    let n = 32 * 1024 / size;
+    if n > most { most } else { n }
+}
+
 /// How many objects of a size a thread gathers before they go to another heap's inbox.
 pub const fn parcel(size: usize) -> usize {
     let n = 16 * 1024 / size;
