@@ -24,8 +24,13 @@ fn a_process_of_one_thread_stays_one() {
 }
 
 #[test]
-fn a_process_whose_other_threads_have_ended_has_one() {
+fn a_process_whose_other_threads_have_ended_has_one_soon() {
     program("after all others").run().succeeded();
+}
+
+#[test]
+fn what_only_a_process_of_one_thread_can_do_it_can_do_when_its_other_threads_have_ended() {
+    program("entering").run().succeeded();
 }
 
 #[test]

@@ -82,6 +82,13 @@ pub fn purge() -> usize {
     freehold_rt::slow::trim()
 }
 
+/// Leaves the process without a thread of Freehold's, until it needs one again: to be called before
+/// a program of one thread does what only such a program can, such as entering a user namespace, if
+/// its other threads have ended less than a second ago.
+pub fn end_background_thread() {
+    freehold_rt::slow::end_background_thread();
+}
+
 /// What the memory is used for at this moment.
 pub fn usage() -> Usage {
     freehold_rt::slow::usage()

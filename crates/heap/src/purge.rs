@@ -68,8 +68,17 @@ impl Purger {
 pub struct Watch {
     /// Granules claimed until the last tick.
     claims: u64,
+    /// Bytes claimed in the last tick.
+    claimed: usize,
     /// Bytes claimed in a tick, lately.
     demand: usize,
+}
+
+impl Watch {
+    /// Whether anything was claimed in the last tick.
+    pub fn has_seen_claims(&self) -> bool {
+        self.claimed > 0
+    }
 }
 
 // Relaxed throughout: the numbers steer how much is kept, and order nothing.
@@ -101,6 +110,13 @@ impl<S: System> Arena<S> {
         wants_help
     }
 
+    /// Whether so much is free and dirty that it is time for a background thread, whoever is left
+    /// to use it: asked by a thread that ends.
+    pub fn has_work_for_a_thread(&self) -> bool {
+        let helped = self.purger.helped.load(Ordering::Relaxed);
+        !helped && self.about_in_use().dirty * GRANULE >= purge::WORTH_A_THREAD
+    }
+
     /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
     pub fn set_helped(&self, helped: bool) {
         self.purger.helped.store(helped, Ordering::Relaxed);
@@ -112,7 +128,7 @@ impl<S: System> Arena<S> {
     pub fn purge_idle(&self, watch: &mut Watch) -> bool {
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         let claimed = claims.saturating_sub(watch.claims) as usize * GRANULE;
-        *watch = Watch { claims, demand: purge::demand(watch.demand, claimed) };
+        *watch = Watch { claims, claimed, demand: purge::demand(watch.demand, claimed) };
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let (peak, _) = self.count_down(used, 0);

@@ -4,15 +4,16 @@
 //! that frees can look whether that is too much, but nobody looks when all are idle. So the first
 //! look that finds 8 MiB free and dirty in a process of several threads starts this thread. It
 //! purges what is not claimed, and ends as soon as nothing is left to do: an idle process does not
-//! have it. A process of one thread never has a second one: the last but one of its threads takes
-//! this one along.
+//! have it. Nor does a busy process of one thread: when the others have ended it ends as well, but
+//! not at once, since a program that starts threads for each piece of work will soon have others,
+//! and would fault in again what was purged in between.
 //!
 //! It is no thread of the C library's (`freehold_sys::thread` says why), calls nothing but the
 //! arena, and blocks every signal. `FREEHOLD_BACKGROUND=0` in the environment forbids it.
 
 use crate::process;
 use freehold_heap::arena::Arena;
-use freehold_heap::policy::purge::TICK_MILLISECONDS;
+use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_ALONE};
 use freehold_heap::purge::Watch;
 use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use freehold_sys::{Linux, environment, thread};
@@ -47,13 +48,12 @@ pub(crate) fn start() {
     unsafe { ROOM.start(body) };
 }
 
-/// Ends the thread, if it is there: because the process has only one other left, which may do what
-/// only a process of one thread can, such as entering a user namespace.
-pub(crate) fn end(arena: &Arena<Linux>) {
+/// Ends the thread, if it is there: because the process is about to do what only one of a single
+/// thread can, such as entering a user namespace.
+pub(crate) fn end() {
     // In a child that was made without the fork handlers the thread is only remembered.
     if ROOM.is_occupied() && is_this_process() {
         ROOM.empty();
-        arena.purge_without_help();
     }
 }
 
@@ -78,12 +78,9 @@ extern "C" fn body() {
     loop {
         // Only this thread says so, for as long as it is there.
         arena.set_helped(true);
-        let mut called = false;
-        while !called && arena.purge_idle(&mut watch) {
-            called = ROOM.sleep(TICK_MILLISECONDS) || !arena.has_several_threads();
-        }
+        let dismissed = purge_until_idle(arena, &mut watch);
         arena.set_helped(false);
-        if called {
+        if dismissed {
             arena.purge_without_help();
             return;
         }
@@ -93,4 +90,18 @@ extern "C" fn body() {
             return;
         }
     }
+}
+
+/// Purges what is not claimed, until nothing is left to do. Returns whether the thread has to end
+/// before: because it is told to, or because the program goes on with one thread.
+fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
+    let mut alone = 0;
+    while arena.purge_idle(watch) {
+        let busy_alone = watch.has_seen_claims() && !arena.has_several_threads();
+        alone = if busy_alone { alone + 1 } else { 0 };
+        if alone > TICKS_ALONE || ROOM.sleep(TICK_MILLISECONDS) {
+            return true;
+        }
+    }
+    false
 }

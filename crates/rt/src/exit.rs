@@ -61,7 +61,8 @@ unsafe extern "C" fn at_exit(round: *mut c_void) {
         local.cache.set_busy(true);
         let ended = local.cache.end(arena);
         local.cache.set_busy(false);
-        if local.cache.take_wish_for_help() {
+        // With the last but one of the threads there may be nobody who looks any more.
+        if local.cache.take_wish_for_help() || arena.has_work_for_a_thread() {
             background::start();
         }
         if let Err(invalid) = ended {

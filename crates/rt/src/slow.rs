@@ -321,6 +321,11 @@ pub fn trim() -> usize {
     trimmed.unwrap_or(0)
 }
 
+/// Leaves the process without a thread of Freehold's, until it needs one again.
+pub fn end_background_thread() {
+    background::end();
+}
+
 /// What the memory is used for at this moment.
 pub fn usage() -> Usage {
     enter(|_, arena| arena.usage()).unwrap_or_default()

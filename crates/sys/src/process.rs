@@ -24,6 +24,23 @@ pub fn parent_id() -> u32 {
     unsafe { syscall::call(number::GETPPID, [0; 6]) as u32 }
 }
 
+/// `unshare(2)`: leaves what `flags` say to share no longer. On failure the error's number.
+pub fn unshare(flags: i32) -> Result<(), i32> {
+    // SAFETY: takes no pointers; what the process shares is the caller's business.
+    outcome(unsafe { syscall::call(number::UNSHARE, [flags as usize, 0, 0, 0, 0, 0]) })
+}
+
+/// `setns(2)`: enters the namespace that a descriptor stands for. On failure the error's number.
+pub fn enter_namespace(descriptor: i32, kind: i32) -> Result<(), i32> {
+    let arguments = [descriptor as usize, kind as usize, 0, 0, 0, 0];
+    // SAFETY: takes no pointers.
+    outcome(unsafe { syscall::call(number::SETNS, arguments) })
+}
+
+fn outcome(returned: isize) -> Result<(), i32> {
+    if syscall::failed(returned) { Err(-returned as i32) } else { Ok(()) }
+}
+
 /// Says on standard error that `library` has found itself in a state that cannot be, and ends the
 /// process: what a panic amounts to in a library that has no standard library.
 pub fn panicked(library: &str, info: &core::panic::PanicInfo) -> ! {

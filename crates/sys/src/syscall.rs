@@ -17,6 +17,7 @@ pub mod number {
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
@@ -35,6 +36,8 @@ pub mod number {
     pub const CLOSE: usize = 3;
     pub const PRLIMIT64: usize = 302;
     pub const EXIT_GROUP: usize = 231;
+    pub const UNSHARE: usize = 272;
+    pub const SETNS: usize = 308;
 }
 
 /// System-call numbers of the architecture.
@@ -51,9 +54,11 @@ pub mod number {
     pub const WRITE: usize = 64;
     pub const EXIT: usize = 93;
     pub const EXIT_GROUP: usize = 94;
+    pub const UNSHARE: usize = 97;
     pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
     pub const SCHED_GETAFFINITY: usize = 123;
+    pub const SCHED_YIELD: usize = 124;
     pub const TGKILL: usize = 131;
     pub const RT_SIGPROCMASK: usize = 135;
     pub const PRCTL: usize = 167;
@@ -67,6 +72,7 @@ pub mod number {
     pub const MPROTECT: usize = 226;
     pub const MADVISE: usize = 233;
     pub const PRLIMIT64: usize = 261;
+    pub const SETNS: usize = 268;
 }
 
 /// Makes system call `number` and returns what the kernel returned: a value, or a negated error.

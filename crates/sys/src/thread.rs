@@ -77,6 +77,7 @@ impl Room {
         while self.number.load(Ordering::Acquire) == number {
             futex::wait_shortly(&self.number, number, 10);
         }
+        wait_until_forgotten(number);
     }
 
     /// Forgets the thread: in the child of a fork, where it does not exist.
@@ -167,6 +168,23 @@ impl Room {
 impl Default for Room {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// Waits until the kernel does not count a thread any more that has left its stack for good: a
+/// moment later. Until then the process is one of several threads to `unshare(2)`.
+fn wait_until_forgotten(thread: u32) {
+    let process = crate::process::process_id() as usize;
+    // Bounded, since another thread may get the number.
+    for _ in 0..10_000 {
+        // SAFETY: signal 0 is none; the call only says whether there is such a thread.
+        let there =
+            unsafe { syscall::call(number::TGKILL, [process, thread as usize, 0, 0, 0, 0]) };
+        if failed(there) {
+            return;
+        }
+        // SAFETY: takes no arguments.
+        unsafe { syscall::call(number::SCHED_YIELD, [0; 6]) };
     }
 }
 

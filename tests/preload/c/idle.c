@@ -5,6 +5,7 @@
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -50,8 +51,11 @@ static void burst(uint64_t seed)
 		free(objects[i]);
 }
 
+static pid_t numbers[THREADS];
+
 static void *burst_and_sleep(void *seed)
 {
+	numbers[(uintptr_t)seed - 1] = gettid();
 	burst((uintptr_t)seed);
 	pthread_barrier_wait(&barrier); /* all have freed */
 	pthread_barrier_wait(&barrier); /* all has been looked at */
@@ -124,12 +128,32 @@ static void one_thread(void)
 
 static void after_all_others(void)
 {
+	for (int i = 0; i < 5; i++) {
+		start_sleepers();
+		end_sleepers();
+		AWAIT(threads() == 1);
+	}
+	CHECK(resident() < 16 * MIB);
+	start_sleepers();
+	end_sleepers();
+	for (int i = 1; threads() != 1; i++)
+		burst(i); /* also if the last thread is busy */
+}
+
+/* To stop sharing memory, which needs no privilege, a process must have one thread. */
+static void entering(void)
+{
 	for (int i = 0; i < 20; i++) {
 		start_sleepers();
 		end_sleepers();
-		CHECK(threads() == 1);
+		/* The kernel counts a thread for a moment after others can join it. */
+		for (int n = 0; n < THREADS; n++)
+			AWAIT(tgkill(getpid(), numbers[n], 0) != 0);
+		CHECK(unshare(CLONE_VM) == 0 && threads() == 1);
+		errno = 0;
+		CHECK(unshare(-1) == -1 && errno == EINVAL);
+		CHECK(setns(-1, 0) == -1 && errno == EBADF);
 	}
-	CHECK(resident() < 48 * MIB);
 }
 
 static volatile sig_atomic_t handled;
@@ -195,6 +219,7 @@ int main(int argc, char **argv)
 		{"forbidden", forbidden},
 		{"one thread", one_thread},
 		{"after all others", after_all_others},
+		{"entering", entering},
 		{"signals", signals_are_the_programs},
 		{"children", children_have_their_own},
 		{"end", ends_with_the_program},

@@ -25,6 +25,8 @@ pub const HALF_LIFE_MILLISECONDS: u64 = 250;
 pub const GROWING_AFTER_MILLISECONDS: u64 = 1000;
 /// How often the background thread looks.
 pub const TICK_MILLISECONDS: u64 = 100;
+/// How many ticks the background thread of a program stays that allocates, but has a single thread.
+pub const TICKS_ALONE: u32 = 2;
 /// Dirty free bytes for which a background thread is started: as many as may always stay, so that
 /// small programs never have one.
 pub const WORTH_A_THREAD: usize = FLOOR;
