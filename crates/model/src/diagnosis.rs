@@ -195,6 +195,25 @@ impl Findings {
     }
 }
 
+/// One of the numbers that tell what the allocator costs a program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Charge {
+    /// What it is of; never another word for the same.
+    pub name: String,
+    /// The number; `None` where it could not be had.
+    pub value: Option<f64>,
+    /// What it is in: `share`, from 0 to 1; `per_second`; or `bytes`.
+    pub unit: String,
+    /// A sentence that says it.
+    pub words: String,
+    /// What it was read from; `None` where it could not be had.
+    pub source: Option<String>,
+    /// How precise it is.
+    pub precision: Option<String>,
+    /// The setting that would allow it, where it could not be had.
+    pub remedy: Option<String>,
+}
+
 /// What is the matter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosis {
@@ -208,6 +227,9 @@ pub struct Diagnosis {
     pub confidence: Confidence,
     /// The verdict in words.
     pub summary: String,
+    /// What the allocator costs: always the same numbers in the same order.
+    #[serde(default)]
+    pub charges: Vec<Charge>,
     /// What it rests on, in words.
     pub evidence: Vec<String>,
     /// What another allocator would likely change, in words.

@@ -37,7 +37,7 @@ pub use compare::{
     MeasureSummary, Moment, Parameters, Recommendation, Trial, TrialOutcome, TrialRun,
     trial_series,
 };
-pub use diagnosis::{AllocationCalls, Cause, Confidence, Diagnosis, Findings, Portion};
+pub use diagnosis::{AllocationCalls, Cause, Charge, Confidence, Diagnosis, Findings, Portion};
 pub use diff::{Change, DiffDocument, RuleCheck, RuleOutcome, Side};
 pub use evidence::{Cost, Gap, Source};
 pub use explain::{AllocatorFigures, HeapContents, HugeSlack, MemoryReport, MemoryRow, MemoryUse};

@@ -11,6 +11,7 @@ use freehold_model::{
 };
 
 use crate::access::SAMPLES;
+use crate::charges::charges;
 use crate::explain::heap_contents;
 use crate::locks::Locks;
 use crate::memory::resident_bytes;
@@ -71,7 +72,9 @@ impl Diagnose {
         locks.truncate(LOCKS);
         let mut spins = report.spins;
         spins.truncate(LOCKS);
+        let sees_waits = self.locks.sees_waits();
         let mut diagnosis = Diagnosis {
+            charges: charges(&findings, sees_waits),
             subject: Vec::new(),
             allocator: None,
             cause,
@@ -136,40 +139,31 @@ impl Diagnose {
                 "1/sqrt(samples); counts exact but for lost records",
             )),
             Err(reason) => diagnosis.missing.push(Gap::allowed_by(
-                &format!("shares of processor time and page faults ({reason})"),
+                &format!("samples of running code and of page faults ({reason})"),
                 SAMPLES,
             )),
         }
-        match diagnosis.findings.counted {
-            Some(_) => {
-                diagnosis.sources.push(Source::new(
-                    "calls to the allocator, bytes in use",
-                    "counted in each call",
-                    "exact, but for the last 64 calls of a thread",
-                ));
-                diagnosis.sources.push(Source::new(
-                    "objects freed by another thread",
-                    "one address in 16, followed",
-                    "1/sqrt(objects followed)",
-                ));
-            }
-            None => diagnosis.missing.push(Gap::allowed_by(
-                "objects freed by another thread than asked for them, and what was asked for of \
-                 each block",
-                "freehold diagnose --count -- CMD, which slows the command down a little",
-            )),
+        let unknown = diagnosis.charges.iter().filter(|charge| charge.value.is_none());
+        diagnosis.missing.extend(
+            unknown.map(|charge| Gap { what: charge.words.clone(), remedy: charge.remedy.clone() }),
+        );
+        if diagnosis.findings.counted.is_some() {
+            diagnosis.sources.push(Source::new(
+                "calls to the allocator, bytes in use",
+                "counted in each call",
+                "exact, but for the last 64 calls of a thread",
+            ));
+            diagnosis.sources.push(Source::new(
+                "objects freed by another thread",
+                "one address in 16, followed",
+                "1/sqrt(objects followed)",
+            ));
         }
         if diagnosis.findings.heap.is_some() {
             diagnosis.sources.push(Source::new(
                 "memory in use, and free in heaps",
                 "the C library's notes before each block, or Freehold's tables",
                 "a moment's, near the end",
-            ));
-        } else if diagnosis.findings.counted.is_none() {
-            diagnosis.missing.push(Gap::allowed_by(
-                "memory in use: read of the C library's heaps and of Freehold's, from 16 MiB \
-                 resident on",
-                "freehold diagnose --count -- CMD",
             ));
         }
         diagnosis.sources.push(Source::new(

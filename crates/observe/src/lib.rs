@@ -6,6 +6,7 @@
 
 mod access;
 pub mod calls;
+mod charges;
 mod chunks;
 mod clock;
 pub mod diagnose;

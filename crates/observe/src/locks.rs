@@ -177,6 +177,12 @@ impl Locks {
         self.total
     }
 
+    /// Whether it can be seen what threads wait for, or what would allow it.
+    pub(crate) fn sees_waits(&self) -> Result<(), &'static str> {
+        let access = Access { calls: self.watch.shows_calls(), ..Access::of_system() };
+        if access.calls { Ok(()) } else { Err(access.remedy()) }
+    }
+
     /// The samples of running threads, or why there are none.
     pub(crate) fn profile(&self) -> Result<&Profile, &str> {
         self.profile.as_ref().map_err(String::as_str)

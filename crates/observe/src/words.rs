@@ -218,16 +218,21 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]
 /// program uses.
 const MUCH: f64 = 0.25;
 
+/// Bytes of the allocator's heaps that are in use, and that are free and resident; nothing where
+/// they could not be read.
+pub(crate) fn held_bytes(findings: &Findings) -> Option<(u64, u64)> {
+    let resident = findings.resident_bytes.last().copied().unwrap_or(0);
+    let heap = findings.heap?;
+    let in_use = heap.used_bytes + heap.mapped_bytes;
+    // What was never touched is free as well, and costs nothing.
+    let free = (heap.free_bytes + heap.top_bytes).min(resident.saturating_sub(in_use));
+    ((in_use + free) as f64 >= MUCH * resident as f64).then_some((in_use, free))
+}
+
 /// What is in use of the resident memory, and what the allocator holds free.
 fn held(findings: &Findings) -> Option<String> {
     let resident = findings.resident_bytes.last().copied().unwrap_or(0);
-    let heap = findings.heap.map(|heap| {
-        let in_use = heap.used_bytes + heap.mapped_bytes;
-        // What was never touched is free as well, and costs nothing.
-        let free = heap.free_bytes + heap.top_bytes;
-        (in_use, free.min(resident.saturating_sub(in_use)))
-    });
-    let heap = heap.filter(|(used, free)| (used + free) as f64 >= MUCH * resident as f64);
+    let heap = held_bytes(findings);
     let counted = findings.counted.and_then(|counted| counted.live_bytes);
     let in_use = counted.or(heap.map(|(in_use, _)| in_use))?;
     let free = heap.map(|(_, free)| format!(", {} MiB free in its heaps", free >> 20));
@@ -351,16 +356,22 @@ fn asked(findings: &Findings) -> String {
     text
 }
 
-fn share(some: f64, all: f64) -> f64 {
+pub(crate) fn share(some: f64, all: f64) -> f64 {
     if all > 0.0 { some / all } else { 0.0 }
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// So many bytes; a decimal where they are few.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / 1_048_576.0;
+    if mebibytes < 9.95 { format!("{mebibytes:.1} MiB") } else { format!("{mebibytes:.0} MiB") }
+}
+
 /// How often something happens a second.
-fn rate(per_second: f64, what: &str) -> String {
+pub(crate) fn rate(per_second: f64, what: &str) -> String {
     if per_second >= 10_000.0 {
         format!("{:.0} thousand {what} a second", per_second / 1000.0)
     } else {

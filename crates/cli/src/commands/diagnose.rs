@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use freehold_lab::process;
-use freehold_model::Diagnosis;
+use freehold_model::{Cause, Diagnosis};
 use freehold_observe::diagnose::Diagnose as Watching;
 use freehold_report::{diagnosis, provenance};
 
@@ -71,14 +71,15 @@ impl Diagnose {
             subject.pause(pause)
         });
         let found = watching.diagnosis(counter.and_then(|counter| counter.counted()));
-        let is_command = subject.is_command();
-        let compare = is_command && found.cause.may_be_allocators();
-        let compare = compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
+        // A process that was there before is known by the words that it was started with.
+        let can_compare = found.cause != Cause::TooShort && !words.is_empty();
+        let compare =
+            can_compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
         let found = Diagnosis { subject: words, allocator, compare, ..found };
         if self.json {
             ui::print_json(&found)?;
         } else {
-            for line in provenance(&found.sources, &found.missing) {
+            for line in provenance(&found.sources, &[]) {
                 ui.note(&line);
             }
             ui::print(&diagnosis(&found))?;

@@ -49,6 +49,12 @@ fn insist(name: &str, verdict: &str, diagnose: impl Fn(&str) -> Value) {
     panic!("{name}: not {verdict} but {last:#}");
 }
 
+/// A number that tells what the allocator costs.
+fn charge<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let charges = diagnosis["charges"].as_array().expect("a list");
+    charges.iter().find(|charge| charge["name"] == name).unwrap_or_else(|| panic!("{diagnosis:#}"))
+}
+
 /// Checks the programs whose verdict is one of these.
 fn check(verdicts: &[&str]) {
     let directory = directory();
@@ -156,9 +162,46 @@ fn the_verdict_reads_as_text_with_the_command_that_would_measure_a_change() {
         if is_right {
             assert!(said.contains("glibc main_arena"), "{said}");
             assert!(said.contains(&format!("freehold compare -- {program} ")), "{said}");
+            assert!(
+                said.contains("of all threads' time goes into waiting for its locks"),
+                "{said}"
+            );
+            assert!(said.contains("What was not measured\n"), "{said}");
         }
         serde_json::json!({ "cause": if is_right { "allocator_contention" } else { "" } })
     });
+}
+
+#[test]
+fn what_the_allocator_costs_is_told_number_by_number() {
+    let directory = directory();
+    let Some(program) = known(&directory, "churn.c") else { return };
+    let program = program.to_string_lossy();
+    let found = json(&run(&["diagnose", "--json", "--", &program, "1"]).with(0).out);
+    let names = [
+        "allocator_cpu",
+        "allocator_locks",
+        "mapping_calls",
+        "allocator_faults",
+        "frees_elsewhere",
+        "threads_begun",
+        "memory_in_use",
+        "memory_held",
+    ];
+    for name in names {
+        let charge = charge(&found, name);
+        if charge["value"].is_number() {
+            let said = charge["source"].is_string() && charge["precision"].is_string();
+            assert!(said, "{charge}");
+        } else {
+            assert!(charge["remedy"].is_string(), "{charge}");
+        }
+    }
+    if found["findings"]["samples"].is_null() {
+        return skipped("performance events are refused");
+    }
+    let begun = charge(&found, "threads_begun")["value"].as_f64();
+    assert!(begun.is_some_and(|begun| begun > 10.0), "{found:#}");
 }
 
 #[test]
@@ -175,8 +218,12 @@ fn what_another_thread_frees_is_told_where_calls_are_counted() {
     assert!(number("allocations") > number("frees"), "{counted}");
     assert!(number("live_bytes") > 1_000_000.0, "{counted}");
     assert!(number("allocated_bytes") >= number("requested_bytes"), "{counted}");
+    let elsewhere = charge(&found, "frees_elsewhere");
+    assert!(elsewhere["value"].as_f64().is_some_and(|share| share >= 0.9), "{elsewhere}");
+    assert!(elsewhere["source"].is_string() && elsewhere["precision"].is_string(), "{elsewhere}");
     let plain = json(&run(&["diagnose", "--json", "--", "true"]).with(0).out);
     assert!(plain["findings"]["counted"].is_null(), "{plain:#}");
+    assert!(charge(&plain, "frees_elsewhere")["value"].is_null(), "{plain:#}");
     let missing = plain["missing"].as_array().expect("a list").iter();
     let remedies: Vec<_> = missing.filter_map(|gap| gap["remedy"].as_str()).collect();
     assert!(remedies.iter().any(|remedy| remedy.contains("--count")), "{plain:#}");
