@@ -81,7 +81,11 @@ fn own(library: &Path) -> Vec<Subject> {
         variables: variables.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect(),
         due,
     };
-    vec![subject("C library", None, &[], 0), subject("Freehold", Some(library), &[], 70)]
+    vec![
+        subject("C library", None, &[], 0),
+        subject("Freehold", Some(library), &[], 70),
+        subject("Freehold, hardened", Some(library), &[("FREEHOLD_HARDEN", "1")], 95),
+    ]
 }
 
 fn built_library(root: &Path, target: &Path) -> Result<PathBuf, String> {

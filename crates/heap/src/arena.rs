@@ -7,6 +7,7 @@
 //! of the same kind is taken, but by [`Arena::lock_all`] for a fork, in the order of their numbers.
 
 use crate::direct::DirectMappings;
+use crate::hardened::{Hardening, Secret};
 use crate::heap::Heap;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE, ZONE_BLOCKS, at};
 use crate::lease::Leases;
@@ -43,6 +44,8 @@ pub struct Arena<S: System> {
     pub(crate) populated: Populated,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
+    /// Whether every object is looked at when it comes and goes.
+    pub(crate) hardening: Hardening,
     /// What threads without a heap claim and release, and what heaps' tallies have moved here.
     pub(crate) tally: Tally,
     /// How many times pages were moved.
@@ -100,6 +103,15 @@ impl<S: System> Arena<S> {
     /// Reserves a region as large as the system allows and makes an arena of it. `None` when not
     /// even the smallest can be had.
     pub fn create(system: S) -> Option<NonNull<Self>> {
+        Self::create_with(system, None)
+    }
+
+    /// The same, hardened: to be used by [`hardened::Thread`](crate::hardened::Thread)s alone.
+    pub fn create_hardened(system: S, secret: Secret) -> Option<NonNull<Self>> {
+        Self::create_with(system, Some(secret))
+    }
+
+    fn create_with(system: S, secret: Option<Secret>) -> Option<NonNull<Self>> {
         let (page, processors) = (system.page_size(), system.processors());
         let leases = Leases::new(processors);
         for bytes in grow::reservations(system.address_space_left()) {
@@ -152,6 +164,7 @@ impl<S: System> Arena<S> {
                 populated: Populated::new(),
                 magazines: Stock::new(),
                 outboxes: Stock::new(),
+                hardening: Hardening::new(secret),
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
                 committed: AtomicU32::new(0),
@@ -186,6 +199,7 @@ impl<S: System> Arena<S> {
         unsafe {
             arena.magazines.unmap(&arena.system);
             arena.outboxes.unmap(&arena.system);
+            arena.hardening.unmap(&arena.system);
         }
         arena.direct.unmap_all(&arena.system);
         let (start, bytes) = arena.metadata;
@@ -373,6 +387,7 @@ impl<S: System> Arena<S> {
         self.leases.lock.acquire();
         self.magazines.lock.acquire();
         self.outboxes.lock.acquire();
+        self.hardening.lock().acquire();
         for heap in self.all_heaps() {
             heap.lock.acquire();
         }
@@ -412,6 +427,7 @@ impl<S: System> Arena<S> {
         for heap in self.all_heaps() {
             act(&heap.lock);
         }
+        act(self.hardening.lock());
         act(&self.outboxes.lock);
         act(&self.magazines.lock);
         act(&self.leases.lock);

@@ -111,6 +111,42 @@ impl ThreadCache {
         at(unsafe { at::<usize>(*top).read() })
     }
 
+    /// Takes an object of a small class out of its magazine: of so many the one that `choose` says.
+    #[inline]
+    pub(crate) fn pop_any(
+        &mut self,
+        class: Class,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> Option<usize> {
+        let last = self.pop(class);
+        if last.is_null() {
+            return None;
+        }
+        Some(self.swap_any(class, last.addr(), choose))
+    }
+
+    /// Exchanges an object for one of those in the magazine of its class or itself: which one,
+    /// `choose` says, of so many.
+    #[inline]
+    pub(crate) fn swap_any(
+        &mut self,
+        class: Class,
+        object: usize,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> usize {
+        let top = self.tops[usize::from(class.0)];
+        if top == 0 {
+            return object;
+        }
+        let rounds = Magazine::rounds_below(top);
+        let n = choose(rounds + 1);
+        if n == rounds {
+            return object;
+        }
+        // SAFETY: one of the slots with an object of a magazine of this thread's.
+        unsafe { at::<usize>(top - (n + 1) * SLOT).replace(object) }
+    }
+
     /// Puts an object into the magazine of its class. Fails when that is full, or there is none.
     #[inline]
     pub(crate) fn push(&mut self, class: Class, object: usize) -> bool {

@@ -33,18 +33,18 @@ pub enum PutAside {
 
 /// An object of a slab.
 #[derive(Clone, Copy)]
-struct InSlab {
-    class: Class,
+pub(crate) struct InSlab {
+    pub(crate) class: Class,
     /// The slab's first granule.
     slab: Granule,
     /// Its number there.
-    index: usize,
+    pub(crate) index: usize,
 }
 
 impl<S: System> Arena<S> {
     /// The object of a slab that starts at `address`, if one does.
     #[inline]
-    fn object_at(&self, address: usize) -> Option<InSlab> {
+    pub(crate) fn object_at(&self, address: usize) -> Option<InSlab> {
         let g = self.granule_of(address)?;
         let tag = self.tag(g);
         let class = Class(tag.class());

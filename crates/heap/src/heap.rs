@@ -388,6 +388,9 @@ impl<S: System> Arena<S> {
     /// Releases a slab of which every object is back, and which the caller has claimed or detached.
     pub(crate) fn release_slab(&self, class: Class, g: Granule, account: &Account) {
         self.unmap_slab(g);
+        if self.hardening.is_on() {
+            self.clear_seals(class, g);
+        }
         let granules = u32::from(class.info().granules);
         for i in 0..granules {
             self.tag(g.plus(i)).clear();

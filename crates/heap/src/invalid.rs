@@ -35,6 +35,30 @@ pub enum Invalid {
         /// The address, or that of the slab if that is all that is known.
         address: usize,
     },
+    /// The object is free. In hardened mode.
+    FreedAgain {
+        /// The address.
+        address: usize,
+    },
+    /// Somebody wrote to what follows the object. In hardened mode.
+    Overrun {
+        /// The address.
+        address: usize,
+        /// Bytes that the object may have, at most.
+        size: usize,
+    },
+    /// Somebody wrote to what precedes the object. In hardened mode.
+    Underrun {
+        /// The address.
+        address: usize,
+    },
+    /// Somebody wrote to the object while it was free. In hardened mode.
+    WrittenWhenFree {
+        /// The address.
+        address: usize,
+        /// Bytes that the object may have, at most.
+        size: usize,
+    },
 }
 
 impl Invalid {
@@ -44,7 +68,11 @@ impl Invalid {
             Self::Foreign { address }
             | Self::Interior { address, .. }
             | Self::NotAllocated { address }
-            | Self::FreedTwice { address } => address,
+            | Self::FreedTwice { address }
+            | Self::FreedAgain { address }
+            | Self::Overrun { address, .. }
+            | Self::Underrun { address }
+            | Self::WrittenWhenFree { address, .. } => address,
         }
     }
 }
@@ -89,6 +117,24 @@ impl fmt::Display for Invalid {
                     "double free: {address:#x}, or another object of its slab, is free already"
                 )
             }
+            Self::FreedAgain { address } => {
+                write!(f, "double free: {address:#x} is free already")
+            }
+            Self::Overrun { address, size } => write!(
+                f,
+                "overflow: what follows the object at {address:#x}, which has room for {size} \
+                 bytes, was written to"
+            ),
+            Self::Underrun { address } => write!(
+                f,
+                "underflow, or overflow of the object before: what precedes the object at \
+                 {address:#x} was written to"
+            ),
+            Self::WrittenWhenFree { address, size } => write!(
+                f,
+                "use after free: the free object at {address:#x}, which has room for {size} \
+                 bytes, was written to"
+            ),
         }
     }
 }

@@ -23,6 +23,7 @@ mod direct;
 mod figures;
 pub mod free;
 mod guard;
+pub mod hardened;
 pub mod heap;
 mod hot;
 pub mod invalid;

@@ -76,6 +76,25 @@ impl MediumBins {
         Some(Given { address: bin.base + n as usize * class.size(), zero })
     }
 
+    /// Gives out the object freed last if `from` is odd, or else a free one of the slab that the
+    /// heap is taking from: the first from number `from` on, going around.
+    pub(crate) fn pop_from(&mut self, class: Class, from: u32) -> Option<Given> {
+        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
+        if from % 2 == 1
+            && let Some(address) = hot.pop()
+        {
+            return Some(Given { address, zero: false });
+        }
+        if bin.free == 0 {
+            return self.pop(class);
+        }
+        let n = (bin.free.rotate_right(from).trailing_zeros() + from) % u64::BITS;
+        bin.free &= !(1 << n);
+        let zero = n >= bin.untouched;
+        bin.untouched = bin.untouched.max(n + 1);
+        Some(Given { address: bin.base + n as usize * class.size(), zero })
+    }
+
     /// Takes back object `n` of the slab at `slab`, if it is the one that the heap is taking from,
     /// or if there is room for a hot object. `known_free` are the objects that the slab's word
     /// knows to be free; it is asked if there is room.

@@ -109,6 +109,13 @@ impl ThreadCache {
         self.medium_bins()?.pop(class)
     }
 
+    /// Gives out one of the medium objects that the thread has at hand, if it has any: which one,
+    /// `from` decides.
+    #[inline]
+    pub(crate) fn pop_any_medium(&mut self, class: Class, from: u32) -> Option<Given> {
+        self.medium_bins()?.pop_from(class, from)
+    }
+
     /// Gives out a medium object. `None` when there is no memory.
     pub fn take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
         self.settle_in(arena);

@@ -72,7 +72,7 @@ fn is_permitted() -> bool {
 }
 
 extern "C" fn body() {
-    let Some(arena) = process::existing_arena() else { return };
+    let Some(arena) = process::any_arena() else { return };
     thread::set_name(c"freehold");
     let mut watch = Watch::default();
     loop {

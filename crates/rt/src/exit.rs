@@ -6,7 +6,7 @@
 //! destructor just sets its value again, one higher. Whatever the thread still does after that
 //! passes through without being kept, so nothing can be left behind.
 
-use crate::{background, libc, process, report, tls};
+use crate::{background, libc, mode, process, report, tls};
 use core::ffi::{c_uint, c_void};
 use core::ptr::without_provenance;
 use freehold_sync::atomic::{AtomicU32, Ordering};
@@ -54,6 +54,13 @@ unsafe extern "C" fn at_exit(round: *mut c_void) {
         return;
     }
     let local = tls::local();
+    if let Some(mode) = mode::current() {
+        // SAFETY: the thread's own storage. A busy thread was cancelled inside the mode.
+        if !unsafe { (*local).cache.is_busy() } {
+            mode.end_thread();
+        }
+        return;
+    }
     // SAFETY: the thread's own storage, and nothing of ours is using it: a thread that was
     // cancelled inside the allocator is found busy, and what it held stays held.
     let local = unsafe { &mut *local };

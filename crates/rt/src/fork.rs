@@ -8,7 +8,7 @@
 //! the forking thread is marked busy meanwhile, and what it allocates comes from the emergency
 //! store.
 
-use crate::{background, libc, process, tls};
+use crate::{background, libc, mode, process, tls};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -46,7 +46,7 @@ unsafe extern "C" fn before() {
     let cache = unsafe { &mut (*tls::local()).cache };
     // A handler of a signal that interrupted the allocator cannot wait for it. It forks without the
     // locks, and the child had better not allocate.
-    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
+    if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
         arena.lock_all();
         LOCKED.store(true, Ordering::Relaxed);
@@ -57,7 +57,7 @@ unsafe extern "C" fn before() {
 static LOCKED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" fn after_in_parent() {
-    if let (Some(arena), true) = (process::existing_arena(), LOCKED.load(Ordering::Relaxed)) {
+    if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
         LOCKED.store(false, Ordering::Relaxed);
         arena.unlock_all();
         // SAFETY: the thread's own storage.
@@ -66,13 +66,16 @@ unsafe extern "C" fn after_in_parent() {
 }
 
 unsafe extern "C" fn after_in_child() {
-    if let (Some(arena), true) = (process::existing_arena(), LOCKED.load(Ordering::Relaxed)) {
+    if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
         LOCKED.store(false, Ordering::Relaxed);
         background::prepare();
         arena.set_helped(false);
         // SAFETY: the thread's own storage.
         let cache = unsafe { &mut (*tls::local()).cache };
-        arena.after_fork_in_child(cache.heap());
+        match mode::current() {
+            Some(mode) => mode.after_fork_in_child(arena),
+            None => arena.after_fork_in_child(cache.heap()),
+        }
         cache.set_busy(false);
     }
 }

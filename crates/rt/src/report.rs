@@ -21,7 +21,7 @@ pub(crate) fn invalid(function: &str, invalid: Invalid) -> ! {
             None => write!(message, "; nothing is mapped there"),
         };
     }
-    if let Some(place) = own::existing_arena().and_then(|arena| arena.place_of(address)) {
+    if let Some(place) = own::any_arena().and_then(|arena| arena.place_of(address)) {
         let _ = write!(message, "; it lies {place}");
     }
     let _ = writeln!(message, " (process {pid}, thread {tid}); aborting");

@@ -4,8 +4,9 @@
 //! not enter again: what it allocates comes from the emergency store, and what it frees is
 //! deferred.
 
+use crate::mode::Mode;
 use crate::tls::{self, Local};
-use crate::{background, emergency, exit, foreign, process, report};
+use crate::{background, emergency, exit, foreign, mode, process, report};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
@@ -47,7 +48,7 @@ fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R>
 
 /// Frees what a signal handler freed while the thread was busy.
 #[cold]
-fn free_deferred(local: &mut Local) {
+pub(crate) fn free_deferred(local: &mut Local) {
     let mut object = core::mem::replace(&mut local.deferred, ptr::null_mut());
     while !object.is_null() {
         // SAFETY: `defer` linked these through their first words, and nobody uses them.
@@ -66,6 +67,12 @@ fn defer(object: *mut u8) {
     if matches!(usable, Some(Ok(0))) {
         return;
     }
+    link_deferred(object);
+}
+
+/// Links an object to those that are freed when the thread is no longer busy. It has room for a
+/// link.
+pub(crate) fn link_deferred(object: *mut u8) {
     // SAFETY: the thread's own storage, and an object of at least a word that its user gave up.
     unsafe {
         let local = tls::local();
@@ -79,18 +86,27 @@ fn defer(object: *mut u8) {
 fn enter_or_emergency(
     size: usize,
     align: usize,
+    zeroed: bool,
     f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> Option<usize>,
 ) -> *mut u8 {
     let address = match enter(f) {
         Some(taken) => taken,
-        None => emergency::map(size, align),
+        None => match mode::current() {
+            Some(mode) => return mode.allocate(size, align, zeroed),
+            None => emergency::map(size, align),
+        },
     };
     address.map_or(ptr::null_mut(), at)
 }
 
 /// Gives out an object of a small class whose magazine is empty.
-fn refill(class: Class) -> *mut u8 {
-    enter_or_emergency(class.size(), UNIT, |local, arena| {
+fn refill(size: usize) -> *mut u8 {
+    // Asked for first: in a mode every small object comes here, and otherwise one in many.
+    if let Some(mode) = mode::current() {
+        return mode.allocate(size, UNIT, false);
+    }
+    let class = Class::of_small(size);
+    enter_or_emergency(size, UNIT, false, |local, arena| {
         let object = local.cache.refill(arena, class);
         (!object.is_null()).then(|| object.addr())
     })
@@ -101,7 +117,7 @@ fn refill(class: Class) -> *mut u8 {
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
-        return refill(Class::of_small(size));
+        return refill(size);
     }
     if size > MEDIUM_MAX {
         return allocate_run(size);
@@ -124,17 +140,20 @@ fn allocate_run(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
-    enter_or_emergency(size, UNIT, |local, arena| {
+    enter_or_emergency(size, UNIT, false, |local, arena| {
         local.cache.take_run(arena, size, UNIT, Prefer::Dirty).map(|given| given.address)
     })
 }
 
 /// Gives out `size` bytes at a multiple of `align`, a power of two; null when there is no memory.
 pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
+    if let Some(mode) = mode::current() {
+        return mode.allocate(size, align, false);
+    }
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
-    enter_or_emergency(size, align, |local, arena| {
+    enter_or_emergency(size, align, false, |local, arena| {
         local.cache.take(arena, size, align, Prefer::Dirty).map(|given| given.address)
     })
 }
@@ -145,7 +164,7 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
-    enter_or_emergency(size, UNIT, |local, arena| {
+    enter_or_emergency(size, UNIT, true, |local, arena| {
         let given = local.cache.take(arena, size, UNIT, Prefer::Clean)?;
         if !given.zero {
             clear(arena, given.address, size);
@@ -215,6 +234,10 @@ unsafe fn deallocate_elsewhere(
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_rarely(object: *mut u8) {
+    if let Some(mode) = mode::current() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { mode.deallocate(object) };
+    }
     // SAFETY: the caller gives the object up.
     let entered = enter(|local, arena| unsafe { local.cache.free_slow(arena, object.addr()) });
     match entered {
@@ -226,7 +249,7 @@ unsafe fn deallocate_rarely(object: *mut u8) {
 }
 
 /// Takes back what the arena does not know.
-fn deallocate_other(object: *mut u8, invalid: Invalid) {
+pub(crate) fn deallocate_other(object: *mut u8, invalid: Invalid) {
     let known = matches!(invalid, Invalid::Foreign { .. })
         && (emergency::unmap(object.addr()) || foreign::free(object));
     if !known {
@@ -246,8 +269,14 @@ pub unsafe fn usable_size(object: *mut u8) -> usize {
 /// `function`, and ends the process.
 fn usable_or_report(function: &str, object: *mut u8) -> usize {
     let address = object.addr();
+    let arena = process::arena();
+    if arena.is_none()
+        && let Some(mode) = mode::current()
+    {
+        return mode.usable_size(function, object);
+    }
     // Looks only, so that even a busy thread may do it, unless the answer needs a lock.
-    let known = match process::arena().map(|arena| arena.usable_size(address)) {
+    let known = match arena.map(|arena| arena.usable_size(address)) {
         Some(Ok(size)) => Some(size),
         Some(Err(Invalid::Foreign { .. })) | None => {
             emergency::usable(address).or_else(|| foreign::usable_size(object))
@@ -273,16 +302,18 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     let entered = enter(|local, arena| unsafe { local.cache.resize(arena, object.addr(), size) });
     match entered {
         Some(Ok(new)) => new.map_or(ptr::null_mut(), at),
-        Some(Err(Invalid::Foreign { .. })) | None => {
+        Some(Err(Invalid::Foreign { .. })) | None => match mode::current() {
             // SAFETY: the caller's promise.
-            unsafe { move_to_new(object, size) }
-        }
+            Some(mode) => unsafe { mode.reallocate(object, size) },
+            // SAFETY: the caller's promise.
+            None => unsafe { move_to_new(object, size) },
+        },
         Some(Err(invalid)) => report::invalid("realloc", invalid),
     }
 }
 
 /// Copies an object that is not the arena's, or that a busy thread cannot resize, to a new one.
-unsafe fn move_to_new(object: *mut u8, size: usize) -> *mut u8 {
+pub(crate) unsafe fn move_to_new(object: *mut u8, size: usize) -> *mut u8 {
     let old = usable_or_report("realloc", object);
     let new = crate::allocate(size);
     if !new.is_null() {
@@ -297,7 +328,7 @@ unsafe fn move_to_new(object: *mut u8, size: usize) -> *mut u8 {
 
 /// Bytes in a page of this system.
 pub fn page_size() -> usize {
-    match process::arena() {
+    match process::arena().or_else(process::arena_in_mode) {
         Some(arena) => arena.system().page_size(),
         None => Linux::new().page_size(),
     }
@@ -305,7 +336,7 @@ pub fn page_size() -> usize {
 
 /// Whether `object` points into memory of Freehold's.
 pub fn owns(object: *const u8) -> bool {
-    process::existing_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
+    process::any_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
 }
 
 /// Gives everything that is free back to the system, as far as this thread can reach it: its own
@@ -318,7 +349,7 @@ pub fn trim() -> usize {
         arena.let_go_of_shared();
         arena.purge_all()
     });
-    trimmed.unwrap_or(0)
+    trimmed.unwrap_or_else(|| mode::current().map_or(0, Mode::trim))
 }
 
 /// Leaves the process without a thread of Freehold's, until it needs one again.
@@ -328,5 +359,6 @@ pub fn end_background_thread() {
 
 /// What the memory is used for at this moment.
 pub fn usage() -> Usage {
-    enter(|_, arena| arena.usage()).unwrap_or_default()
+    let usage = enter(|_, arena| arena.usage());
+    usage.unwrap_or_else(|| mode::current().map_or_else(Usage::default, Mode::usage))
 }

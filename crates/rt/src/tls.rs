@@ -24,8 +24,12 @@ pub(crate) struct Local {
     pub(crate) cache: ThreadCache,
     /// Objects freed by a signal handler while the thread was inside a slow path.
     pub(crate) deferred: *mut u8,
+    /// What the thread has at hand in a mode (`mode`), or null.
+    pub(crate) in_mode: *mut (),
     /// Whether the thread's exit handler is set.
     pub(crate) will_exit: bool,
+    /// Whether that has been run, in a mode.
+    pub(crate) has_ended: bool,
 }
 
 const _: () = assert!(size_of::<Local>() <= 1024, "dlopen needs small thread-local storage");

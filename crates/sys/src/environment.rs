@@ -4,29 +4,51 @@
 use crate::process::File;
 use core::ffi::CStr;
 
-/// Whether the variable `name` was set to a value that starts with `value`. Source: `proc(5)`.
-pub fn starts_with(name: &CStr, value: &[u8]) -> bool {
-    let wanted = || name.to_bytes().iter().chain(b"=").chain(value);
-    let Some(file) = File::open(c"/proc/self/environ") else { return false };
-    let mut matching = Some(wanted());
-    let mut buffer = [0; 512];
+/// Calls `each` with every variable whose name starts with `prefix`, as `NAME=value`, cut to the
+/// first [`MOST`] bytes. Source: `proc(5)`.
+pub fn each_with_prefix(prefix: &[u8], mut each: impl FnMut(&[u8])) {
+    let Some(file) = File::open(c"/proc/self/environ") else { return };
+    let (mut buffer, mut line, mut used) = ([0; 512], [0; MOST], 0);
     loop {
         let n = file.read(&mut buffer);
-        if n == 0 {
-            return matching.is_some_and(|mut rest| rest.next().is_none());
+        let ended = n == 0;
+        for &byte in if ended { &[0][..] } else { &buffer[..n] } {
+            if byte != 0 {
+                if used < MOST {
+                    line[used] = byte;
+                    used += 1;
+                }
+                continue;
+            }
+            if line[..used].starts_with(prefix) {
+                each(&line[..used]);
+            }
+            used = 0;
         }
-        for byte in &buffer[..n] {
-            let next = matching.as_mut().map(Iterator::next);
-            match next {
-                Some(None) => return true,
-                Some(Some(expected)) if expected != byte => matching = None,
-                _ => {}
-            }
-            if *byte == 0 {
-                matching = Some(wanted());
-            }
+        if ended {
+            return;
         }
     }
+}
+
+/// The longest part of a variable that is looked at, with its name.
+pub const MOST: usize = 256;
+
+/// The value in `NAME=value`, if `name` is the name. Not taken apart by the compiler: names are
+/// found in the library as they are.
+#[inline(never)]
+pub fn value_of<'a>(variable: &'a [u8], name: &CStr) -> Option<&'a [u8]> {
+    variable.strip_prefix(name.to_bytes())?.strip_prefix(b"=")
+}
+
+/// Whether the variable `name` was set to a value that starts with `value`.
+#[inline(never)]
+pub fn starts_with(name: &CStr, value: &[u8]) -> bool {
+    let mut found = false;
+    each_with_prefix(name.to_bytes(), |variable| {
+        found |= value_of(variable, name).is_some_and(|it| it.starts_with(value));
+    });
+    found
 }
 
 #[cfg(test)]
@@ -38,10 +60,23 @@ mod tests {
     fn variables_are_found_as_they_were_at_the_start() {
         for (name, value) in std::env::vars() {
             let name = CString::new(name).unwrap();
-            assert!(starts_with(&name, value.as_bytes()), "{name:?}");
-            let longer = std::format!("{value}x");
-            assert!(!starts_with(&name, longer.as_bytes()), "{name:?}");
+            let start = value.as_bytes();
+            let start = &start[..start.len().min(MOST - name.count_bytes() - 1)];
+            assert!(starts_with(&name, start), "{name:?}");
+            if start.len() == value.len() {
+                let longer = std::format!("{value}x");
+                assert!(!starts_with(&name, longer.as_bytes()), "{name:?}");
+            }
         }
         assert!(!starts_with(c"FREEHOLD_NO_SUCH_VARIABLE", b""));
+    }
+
+    #[test]
+    fn each_variable_of_a_prefix_is_told_with_its_value() {
+        let mut told = std::vec::Vec::new();
+        each_with_prefix(b"PATH=", |line| told.push(line.to_vec()));
+        let path = std::env::var("PATH").unwrap();
+        let expected = std::format!("PATH={path}").into_bytes();
+        assert_eq!(told, [expected[..expected.len().min(MOST)].to_vec()]);
     }
 }

@@ -20,6 +20,7 @@ pub mod futex;
 mod guard;
 mod linux;
 pub mod process;
+pub mod random;
 pub mod shared;
 pub mod stderr;
 pub mod syscall;

@@ -35,6 +35,7 @@ pub mod number {
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
     pub const PRLIMIT64: usize = 302;
+    pub const GETRANDOM: usize = 318;
     pub const EXIT_GROUP: usize = 231;
     pub const UNSHARE: usize = 272;
     pub const SETNS: usize = 308;
@@ -72,6 +73,7 @@ pub mod number {
     pub const MPROTECT: usize = 226;
     pub const MADVISE: usize = 233;
     pub const PRLIMIT64: usize = 261;
+    pub const GETRANDOM: usize = 278;
     pub const SETNS: usize = 268;
 }
 

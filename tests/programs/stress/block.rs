@@ -65,7 +65,7 @@ impl Block {
         if !address.addr().is_multiple_of(align) {
             block.complain("is not a multiple of the alignment");
         }
-        if usable < request.size || !usable.is_multiple_of(16) {
+        if usable < request.size {
             block.complain("has a wrong usable size");
         }
         Some(block)

@@ -1,8 +1,8 @@
 //! One bit for every 16 bytes of address space: set while they are part of a block.
 //!
-//! Blocks start at multiples of 16 and have a multiple of 16 usable bytes, so two blocks share a
-//! bit exactly if they overlap. The map is large, but only the parts of it that are used take
-//! memory.
+//! Blocks start at multiples of 16, so two blocks share a bit exactly if they overlap, or if one
+//! begins in the 16 bytes in which the other one ends, which is as wrong. The map is large, but
+//! only the parts of it that are used take memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +15,11 @@ const ADDRESS_BITS: u32 = 48;
 const UNIT_SHIFT: u32 = 4;
 const WORD_BITS: usize = 64;
 const WORDS: usize = 1 << (ADDRESS_BITS - UNIT_SHIFT - WORD_BITS.trailing_zeros());
+
+/// The bits for so many bytes.
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(1 << UNIT_SHIFT)
+}
 
 /// The map.
 pub(crate) struct Shadow {
@@ -54,7 +59,7 @@ impl Shadow {
                 fail(format_args!("the block of {bytes} bytes at {address:#x} overlaps another"));
             }
         });
-        self.units.fetch_add(bytes >> UNIT_SHIFT, Ordering::Relaxed);
+        self.units.fetch_add(units(bytes), Ordering::Relaxed);
     }
 
     /// Strikes out a block that is about to be freed.
@@ -66,11 +71,11 @@ impl Shadow {
                 ));
             }
         });
-        self.units.fetch_sub(bytes >> UNIT_SHIFT, Ordering::Relaxed);
+        self.units.fetch_sub(units(bytes), Ordering::Relaxed);
     }
 
     fn each_word(&self, address: usize, bytes: usize, f: impl Fn(&AtomicU64, u64)) {
-        let (mut unit, mut left) = (address >> UNIT_SHIFT, bytes >> UNIT_SHIFT);
+        let (mut unit, mut left) = (address >> UNIT_SHIFT, units(bytes));
         while left > 0 {
             let at = unit % WORD_BITS;
             let n = left.min(WORD_BITS - at);

@@ -1,0 +1,248 @@
+//! Large objects: runs that end at an inaccessible page, and are inaccessible when they are freed.
+//!
+//! How many bytes were asked for stands in the first word of the bits that the run's first granule
+//! would have if it were a slab. A freed run waits in a queue, bounded in address space, for it has
+//! no memory any more. Where the system cannot make pages inaccessible, it is empty at least.
+
+use super::clear;
+use super::thread::Misuse;
+use crate::arena::Arena;
+use crate::blocks::Prefer;
+use crate::cache::ThreadCache;
+use crate::layout::{GRANULE, Granule, at};
+use core::ops::Range;
+use freehold_sync::atomic::{AtomicU64, Ordering};
+use freehold_sys::System;
+
+/// The most runs that wait.
+const PLACES: usize = 16;
+
+/// The most bytes of address space that wait. What is larger does not.
+const MOST_BYTES: usize = 32 << 20;
+
+/// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
+const NONE: u64 = 0;
+const FREED: u64 = 2;
+
+const fn in_use(bytes: usize) -> u64 {
+    (bytes as u64) << 1 | 1
+}
+
+/// Bytes after the object that are not zero, if there is room in its last page.
+const MARK: u64 = 0xa5a5_a5a5_a5a5_a5a5;
+
+/// Bytes after the object that are looked at when it is freed.
+const LOOKED_AT: usize = 64;
+
+/// Freed runs that wait: the oldest leaves first.
+pub(super) struct Freed {
+    places: [usize; PLACES],
+    next: usize,
+    bytes: usize,
+}
+
+impl Freed {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self { places: [0; PLACES], next: 0, bytes: 0 }
+    }
+}
+
+/// A large object in use.
+#[derive(Clone, Copy)]
+pub(super) struct Large {
+    g: Granule,
+    start: usize,
+    pub(super) bytes: usize,
+}
+
+impl Large {
+    /// Where its accessible memory ends.
+    fn accessible(self, page: usize) -> usize {
+        self.start + self.bytes.next_multiple_of(page)
+    }
+
+    /// What is accessible and was not asked for.
+    fn slack(self, page: usize) -> Range<usize> {
+        self.start + self.bytes..self.accessible(page)
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// What is known of the run that starts at a granule.
+    fn run_word(&self, g: Granule) -> &AtomicU64 {
+        self.bits(g).word(0)
+    }
+
+    /// The large object that starts at `address`.
+    pub(super) fn large_at(&self, address: usize) -> Result<Large, Misuse> {
+        let g = self.run_at(address).ok_or_else(|| Misuse::from(self.explain(address)))?;
+        // Relaxed: whoever has the object was given it by who wrote this.
+        match self.run_word(g).load(Ordering::Relaxed) {
+            NONE | FREED => Err(Misuse::freed_again(address)),
+            word => Ok(Large { g, start: address, bytes: (word >> 1) as usize }),
+        }
+    }
+
+    /// Pages as they can be made inaccessible one by one; `None` where they are too large.
+    fn guard_page(&self) -> Option<usize> {
+        Some(self.system.page_size()).filter(|&page| page <= GRANULE)
+    }
+
+    /// Gives out a run for an object of `bytes`, which is zero.
+    pub(super) fn take_guarded(
+        &self,
+        cache: &mut ThreadCache,
+        bytes: usize,
+        align: usize,
+    ) -> Option<usize> {
+        let page = self.system.page_size();
+        let wanted = bytes.checked_next_multiple_of(page)?.checked_add(page)?;
+        let given = cache.take_run(self, wanted, align, Prefer::Dirty)?;
+        let address = given.address;
+        // Direct mappings are pages of their own, and are unmapped when freed.
+        let Some(g) = self.run_at(address) else { return Some(address) };
+        let large = Large { g, start: address, bytes };
+        // Relaxed: the caller's alone.
+        self.run_word(g).store(in_use(bytes), Ordering::Relaxed);
+        self.mark(large);
+        self.guard_end(large);
+        Some(address)
+    }
+
+    /// Where a run ends, with its inaccessible part.
+    fn run_end(&self, large: Large) -> usize {
+        large.start + self.run_granules(large.g) as usize * GRANULE
+    }
+
+    /// Makes what follows the object's last page inaccessible.
+    fn guard_end(&self, large: Large) {
+        let Some(page) = self.guard_page() else { return };
+        let from = large.accessible(page);
+        // SAFETY: pages of the run, which are the caller's and not in use.
+        unsafe { self.system.guard(from, self.run_end(large) - from) };
+    }
+
+    fn mark(&self, large: Large) {
+        let slack = large.slack(self.system.page_size());
+        for (place, byte) in slack.zip(MARK.to_ne_bytes()) {
+            // SAFETY: accessible, behind the object, and of its run.
+            unsafe { at::<u8>(place).write(byte) };
+        }
+    }
+
+    fn unmark(&self, large: Large) {
+        let slack = large.slack(self.system.page_size());
+        clear::clear(slack.start, slack.len().min(size_of_val(&MARK)));
+    }
+
+    /// Whether nothing was written behind the object.
+    fn is_marked(&self, large: Large) -> bool {
+        let slack = large.slack(self.system.page_size());
+        let rest = slack.start + slack.len().min(size_of_val(&MARK));
+        // SAFETY: accessible, and of the object's run.
+        let byte = |place: usize| unsafe { at::<u8>(place).read() };
+        slack.clone().zip(MARK.to_ne_bytes()).all(|(place, mark)| byte(place) == mark)
+            && clear::is_clear(rest, (slack.end - rest).min(LOOKED_AT))
+    }
+
+    /// Looks at what follows the object.
+    pub(super) fn inspect_large(&self, large: Large) -> Result<(), Misuse> {
+        if self.is_marked(large) { Ok(()) } else { Err(Misuse::overrun(large.start, large.bytes)) }
+    }
+
+    /// Takes a large object back, which waits. Others that have waited are released.
+    pub(super) fn free_guarded(
+        &self,
+        cache: &mut ThreadCache,
+        freed: &mut Freed,
+        address: usize,
+    ) -> Result<(), Misuse> {
+        let large = self.large_at(address)?;
+        // Relaxed: of two threads that free it one is first; nothing else is decided here.
+        if self.run_word(large.g).swap(FREED, Ordering::Relaxed) == FREED {
+            return Err(Misuse::freed_again(address));
+        }
+        self.inspect_large(large)?;
+        let page = self.guard_page().unwrap_or(self.system.page_size());
+        let bytes = large.accessible(page) - address;
+        if self.guard_page().is_some() {
+            // SAFETY: pages of the run, which its user gave up.
+            unsafe { self.system.guard(address, bytes) };
+        // SAFETY: as above.
+        } else if !unsafe { self.system.purge(address, bytes) } {
+            clear::clear(address, bytes);
+        }
+        let all = self.run_end(large) - address;
+        if all > MOST_BYTES {
+            return self.release_guarded(cache, address);
+        }
+        freed.bytes += all;
+        let former = core::mem::replace(&mut freed.places[freed.next], address);
+        freed.next = (freed.next + 1) % PLACES;
+        self.release_former(cache, freed, former)?;
+        while freed.bytes > MOST_BYTES {
+            self.release_one(cache, freed)?;
+        }
+        Ok(())
+    }
+
+    /// Releases the run that has waited longest. Returns whether there was one.
+    pub(super) fn release_one(
+        &self,
+        cache: &mut ThreadCache,
+        freed: &mut Freed,
+    ) -> Result<bool, Misuse> {
+        let order = (freed.next..PLACES).chain(0..freed.next);
+        let Some(oldest) = order.into_iter().find(|&n| freed.places[n] != 0) else {
+            return Ok(false);
+        };
+        let former = core::mem::take(&mut freed.places[oldest]);
+        self.release_former(cache, freed, former)?;
+        Ok(true)
+    }
+
+    fn release_former(
+        &self,
+        cache: &mut ThreadCache,
+        freed: &mut Freed,
+        former: usize,
+    ) -> Result<(), Misuse> {
+        let Some(g) = self.granule_of(former) else { return Ok(()) };
+        freed.bytes -= self.run_granules(g) as usize * GRANULE;
+        self.release_guarded(cache, former)
+    }
+
+    /// Gives a freed run back. One that cannot be made accessible again is lost.
+    fn release_guarded(&self, cache: &mut ThreadCache, address: usize) -> Result<(), Misuse> {
+        let Some(g) = self.run_at(address) else {
+            return Err(Misuse::freed_again(address));
+        };
+        let bytes = self.run_granules(g) as usize * GRANULE;
+        // SAFETY: a freed run, which no one but the caller has.
+        if self.guard_page().is_some() && !unsafe { self.system.unguard(address, bytes) } {
+            return Ok(());
+        }
+        self.run_word(g).store(NONE, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)
+    }
+
+    /// Changes the size of a large object where it is, if its pages are as many as before. What is
+    /// no longer in use is cleared.
+    pub(super) fn resize_large(&self, large: Large, bytes: usize) -> bool {
+        let page = self.system.page_size();
+        let resized = Large { bytes, ..large };
+        if resized.accessible(page) != large.accessible(page) {
+            return false;
+        }
+        self.unmark(large);
+        if bytes < large.bytes {
+            clear::clear(large.start + bytes, large.bytes - bytes);
+        }
+        // Relaxed: the caller's alone.
+        self.run_word(large.g).store(in_use(bytes), Ordering::Relaxed);
+        self.mark(resized);
+        true
+    }
+}

@@ -1,0 +1,119 @@
+//! Hardened mode: the same heap underneath, with every object between a check and a check.
+//!
+//! Objects come from slabs and runs as ever, and go back there; what is different is what happens
+//! in between, which costs time and memory and is therefore asked for (`docs/hardening.md`):
+//!
+//! * Every object of a slab ends in a *seal* (`seal`): a word that depends on a secret and on where
+//!   it stands, and says whether the object is in use and how many bytes were asked for. It is
+//!   looked at when the object and when the next one is freed.
+//! * What is freed is cleared at once, and still has to be clear when it is given out again
+//!   (`clear`).
+//! * It is kept from being given out again for a while (`quarantine`).
+//! * Which object is given out is chosen at random (`random`).
+//! * Large objects end at an inaccessible page, and are inaccessible once they are freed
+//!   (`guarded`).
+//!
+//! A thread's [`Thread`] does all that with a [`ThreadCache`](crate::cache::ThreadCache) that the
+//! fast path knows nothing of.
+//!
+//! Invariant: the free memory of a hardened arena is zero, but for the seals of free objects, and
+//! those are cleared when their slab is released.
+
+pub(crate) mod clear;
+mod guarded;
+mod quarantine;
+mod random;
+mod seal;
+mod thread;
+
+pub use thread::{Misuse, Thread};
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::layout::{Granule, at};
+use crate::stock::Stock;
+use core::ptr::NonNull;
+use freehold_sync::atomic::{AtomicU64, Ordering};
+use freehold_sync::lock::Lock;
+use freehold_sys::System;
+pub use seal::Secret;
+
+/// What an arena knows of being hardened.
+pub(crate) struct Hardening {
+    secret: Option<Secret>,
+    threads: Stock<Thread>,
+}
+
+impl Hardening {
+    /// With a secret: hardened.
+    pub(crate) fn new(secret: Option<Secret>) -> Self {
+        Self { secret, threads: Stock::new() }
+    }
+
+    /// Whether the arena is.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// The lock of the threads' stock.
+    pub(crate) fn lock(&self) -> &Lock {
+        &self.threads.lock
+    }
+
+    /// Gives the address space back to the system.
+    ///
+    /// # Safety
+    /// Nobody uses the arena any longer.
+    pub(crate) unsafe fn unmap<S: System>(&self, system: &S) {
+        // SAFETY: the caller's promise.
+        unsafe { self.threads.unmap(system) };
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// The secret that seals are made with.
+    #[inline]
+    fn secret(&self) -> Secret {
+        self.hardening.secret.unwrap_or(Secret::NONE)
+    }
+
+    /// A place for what a thread keeps. `None` when there is no memory for one more.
+    pub fn lease_hardened(&self) -> Option<NonNull<Thread>> {
+        let place = NonNull::new(self.hardening.threads.lease(&self.system)?)?;
+        // SAFETY: leased to the caller just now, and what its last lessee left is of no use.
+        unsafe { place.write(Thread::new(self, place.addr().get())) };
+        Some(place)
+    }
+
+    /// Ends a lease.
+    ///
+    /// # Safety
+    /// The place was leased to the caller, who has ended what is there and does not use it any
+    /// longer.
+    pub unsafe fn give_back_hardened(&self, place: NonNull<Thread>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.hardening.threads.give_back(place.as_ptr()) };
+    }
+
+    /// Makes the memory of a slab zero that is about to be released: everything but the seals is.
+    #[cold]
+    pub(crate) fn clear_seals(&self, class: Class, g: Granule) {
+        if class == Class::EMPTY {
+            return;
+        }
+        let (base, size) = (self.tables.address(g), class.size());
+        let count = if class.is_small() {
+            // SAFETY: whoever releases a slab of small objects owns its local part.
+            unsafe { (*self.local(g)).carved }
+        } else {
+            class.info().capacity
+        };
+        for end in (1..=usize::from(count)).map(|n| base + n * size) {
+            // SAFETY: the last word of an object of the slab, all of whose objects are free.
+            let seal = unsafe { &*at::<AtomicU64>(end - seal::BYTES) };
+            // Relaxed: releasing the granules publishes it.
+            seal.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a thread has freed and must not be given out again yet.
+//!
+//! Each object takes the place of one chosen at random, which leaves: so nobody knows when an
+//! object is used again. Bounded in objects and in bytes.
+
+use super::random::Random;
+use crate::class::Class;
+
+/// The most objects.
+pub(super) const PLACES: usize = 128;
+
+/// The most bytes, unless a single object has more.
+pub(super) const MOST_BYTES: usize = 128 << 10;
+
+/// An object with its class, in one word: addresses have at most 56 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held(u64);
+
+const CLASS_SHIFT: u32 = 56;
+
+impl Held {
+    const NONE: Self = Self(0);
+
+    /// An object of a class.
+    #[inline]
+    pub(super) fn new(address: usize, class: Class) -> Self {
+        Self(address as u64 | u64::from(class.0) << CLASS_SHIFT)
+    }
+
+    /// Where it is.
+    #[inline]
+    pub(super) fn address(self) -> usize {
+        (self.0 & ((1 << CLASS_SHIFT) - 1)) as usize
+    }
+
+    /// Its class.
+    #[inline]
+    pub(super) fn class(self) -> Class {
+        Class((self.0 >> CLASS_SHIFT) as u8)
+    }
+}
+
+/// The objects.
+pub(super) struct Quarantine {
+    places: [Held; PLACES],
+    bytes: usize,
+}
+
+impl Quarantine {
+    /// None.
+    pub(super) const fn new() -> Self {
+        Self { places: [Held::NONE; PLACES], bytes: 0 }
+    }
+
+    /// Takes an object in, in place of another one if there is one.
+    #[inline]
+    pub(super) fn exchange(&mut self, held: Held, random: &mut Random) -> Option<Held> {
+        self.bytes += held.class().size();
+        let place = &mut self.places[random.below(PLACES)];
+        let former = core::mem::replace(place, held);
+        self.leave(former)
+    }
+
+    /// Lets an object go while there are more bytes than there may be, but not `last`.
+    #[inline]
+    pub(super) fn excess(&mut self, last: Held, random: &mut Random) -> Option<Held> {
+        if self.bytes <= MOST_BYTES {
+            return None;
+        }
+        let first = random.below(PLACES);
+        let order = (first..PLACES).chain(0..first);
+        let n = order
+            .into_iter()
+            .find(|&n| !matches!(self.places[n], Held::NONE) && self.places[n] != last)?;
+        let former = core::mem::replace(&mut self.places[n], Held::NONE);
+        self.leave(former)
+    }
+
+    /// Lets any object go.
+    pub(super) fn empty_one(&mut self) -> Option<Held> {
+        let place = self.places.iter_mut().find(|held| **held != Held::NONE)?;
+        let former = core::mem::replace(place, Held::NONE);
+        self.leave(former)
+    }
+
+    #[inline]
+    fn leave(&mut self, former: Held) -> Option<Held> {
+        if former == Held::NONE {
+            return None;
+        }
+        self.bytes -= former.class().size();
+        Some(former)
+    }
+}

@@ -1,0 +1,261 @@
+/* What hardened mode (FREEHOLD_HARDEN=1) finds: each case does one thing that it must not, and says
+ * which object it does it to. Those that are found only when memory is used again go on until it is.
+ *
+ * Usage: hardened CASE SIZE [more] */
+#include "check.h"
+#include <malloc.h>
+#include <pthread.h>
+
+/* The bytes of the objects that are misused. */
+static size_t size;
+
+/* An object in the middle of others, full of ones, but not at the beginning of its slab. */
+static char *object(void)
+{
+	void *others[64];
+	for (int i = 0; i < 64; i++)
+		CHECK((others[i] = malloc(size)));
+	char *it = malloc(size);
+	CHECK(it);
+	for (int i = 0; i < 64; i++) {
+		char *other = others[i];
+		if ((uintptr_t)it % 32768 == 0 && (uintptr_t)other % 32768 != 0) {
+			others[i] = it;
+			it = other;
+		}
+	}
+	memset(it, 1, size);
+	for (int i = 0; i < 64; i++)
+		free(others[i]);
+	dprintf(1, "address: %p\n", (void *)it);
+	return it;
+}
+
+static void use_memory(void)
+{
+	void *all[500];
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 500; i++)
+			CHECK((all[i] = malloc(size)));
+		for (int i = 0; i < 500; i++)
+			free(all[i]);
+	}
+}
+
+static void one_byte_after(void)
+{
+	char *it = object();
+	it[size] ^= 1;
+	free(it);
+}
+
+static void one_zero_after(void)
+{
+	char *it = object();
+	it[size] = 0;
+	free(it);
+}
+
+static void far_after(void)
+{
+	char *it = object();
+	it[size + 31] ^= 1;
+	free(it);
+}
+
+static void one_byte_before(void)
+{
+	char *it = object();
+	it[-1] ^= 1;
+	free(it);
+}
+
+static void one_byte_after_realloc(void)
+{
+	char *it = object();
+	it[size] ^= 1;
+	CHECK(realloc(it, 3 * size));
+}
+
+static void twice(void)
+{
+	char *it = object();
+	free(it);
+	free(it);
+}
+
+static void twice_later(void)
+{
+	char *it = object();
+	free(it);
+	use_memory();
+	free(it);
+}
+
+static void twice_by_realloc(void)
+{
+	char *it = object();
+	free(it);
+	CHECK(realloc(it, 3 * size));
+}
+
+static void *free_it(void *it)
+{
+	free(it);
+	return NULL;
+}
+
+static void twice_in_two_threads(void)
+{
+	char *it = object();
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, free_it, it) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	free(it);
+}
+
+static void asked_for_its_size_when_free(void)
+{
+	char *it = object();
+	free(it);
+	CHECK(malloc_usable_size(it));
+}
+
+static void written_when_free(void)
+{
+	char *it = object();
+	free(it);
+	it[size / 2] = 1;
+	use_memory();
+}
+
+static void read_when_free(void)
+{
+	char *it = object();
+	free(it);
+	CHECK(((volatile char *)it)[size / 2] == 1);
+}
+
+/* Freed memory is clear, if it can be read at all. */
+static void cleared(void)
+{
+	char *it = object();
+	free(it);
+	for (size_t i = 0; i < size; i++)
+		CHECK(((volatile char *)it)[i] == 0);
+}
+
+/* Whatever was done to memory before, malloc gives it out clear. */
+static void clear_at_first(void)
+{
+	for (int round = 0; round < 100; round++) {
+		char *all[100];
+		for (int i = 0; i < 100; i++) {
+			CHECK((all[i] = malloc(size)));
+			for (size_t k = 0; k < size; k++)
+				CHECK(all[i][k] == 0);
+			memset(all[i], 1, size);
+		}
+		for (int i = 0; i < 100; i++)
+			free(all[i]);
+	}
+}
+
+/* What was freed is not given out again by the next calls. */
+static void not_reused_at_once(void)
+{
+	for (int round = 0; round < 100; round++) {
+		char *it = malloc(size);
+		free(it);
+		char *next = malloc(size);
+		CHECK(next != it);
+		free(next);
+	}
+}
+
+/* In which order memory is given out: the distances, and whether each is the one before. */
+static void order(void)
+{
+	char *before = malloc(size);
+	int same = 0;
+	ptrdiff_t last = 0;
+	for (int i = 0; i < 500; i++) {
+		char *it = malloc(size);
+		same += it - before == last;
+		last = it - before;
+		printf("%td ", last);
+		before = it;
+	}
+	printf("\nsame: %d\n", same);
+}
+
+/* The words that stand behind objects. */
+static void secrets(void)
+{
+	for (int i = 0; i < 8; i++) {
+		char *it = malloc(24);
+		uint64_t word;
+		memcpy(&word, it + 24, sizeof(word));
+		printf("%llx ", (unsigned long long)word);
+	}
+	printf("\n");
+}
+
+/* As many bytes as were asked for can be used, and no more are promised. */
+static void use_all(char *it, size_t bytes)
+{
+	CHECK(it && malloc_usable_size(it) == bytes);
+	memset(it, 1, bytes);
+}
+
+static void all_usable(void)
+{
+	for (size_t bytes = 0; bytes < 100000; bytes = bytes * 9 / 8 + 1) {
+		for (size_t other = bytes / 3 + 1; other < 2 * bytes; other += bytes / 5 + 1) {
+			char *it = malloc(bytes);
+			use_all(it, bytes);
+			it = realloc(it, other);
+			CHECK(it && holds_only(it, 1, bytes < other ? bytes : other));
+			use_all(it, other);
+			free(it);
+		}
+		for (size_t align = 32; align <= 1 << 17; align *= 2) {
+			char *it = aligned_alloc(align, bytes);
+			CHECK((uintptr_t)it % align == 0);
+			use_all(it, bytes);
+			free(it);
+		}
+		char *it = calloc(1, bytes);
+		CHECK(holds_only(it, 0, bytes));
+		use_all(it, bytes);
+		free(it);
+	}
+}
+
+static const struct test_case CASES[] = {
+	{"all_usable", all_usable},
+	{"asked_for_its_size_when_free", asked_for_its_size_when_free},
+	{"clear_at_first", clear_at_first},
+	{"cleared", cleared},
+	{"far_after", far_after},
+	{"not_reused_at_once", not_reused_at_once},
+	{"one_byte_after", one_byte_after},
+	{"one_byte_after_realloc", one_byte_after_realloc},
+	{"one_byte_before", one_byte_before},
+	{"one_zero_after", one_zero_after},
+	{"order", order},
+	{"read_when_free", read_when_free},
+	{"secrets", secrets},
+	{"twice", twice},
+	{"twice_by_realloc", twice_by_realloc},
+	{"twice_in_two_threads", twice_in_two_threads},
+	{"twice_later", twice_later},
+	{"written_when_free", written_when_free},
+};
+
+int main(int argc, char **argv)
+{
+	size = argc > 2 ? strtoul(argv[2], NULL, 10) : 24;
+	require_freehold();
+	return RUN_CASE(CASES, argc, argv);
+}
