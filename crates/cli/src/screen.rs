@@ -18,6 +18,7 @@ pub(crate) enum Key {
     Quit,
     Left,
     Right,
+    Process,
 }
 
 /// The screen, which is as it was before once this is dropped.
@@ -80,6 +81,7 @@ pub(crate) fn key_within(duration: Duration) -> Option<Key> {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
         KeyCode::Char('c') if is_control => Some(Key::Quit),
+        KeyCode::Char('p') => Some(Key::Process),
         KeyCode::Left => Some(Key::Left),
         KeyCode::Right => Some(Key::Right),
         _ => None,

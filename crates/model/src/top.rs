@@ -34,6 +34,11 @@ impl Shares {
         self.usr + self.sys + self.slp + self.lat + told.into_iter().flatten().sum::<f64>()
     }
 
+    /// Waiting for faults of text and data.
+    pub fn faults(&self) -> f64 {
+        self.tfl.unwrap_or_default() + self.dfl.unwrap_or_default()
+    }
+
     /// Adds another's shares, weighted.
     pub fn add(&mut self, other: &Self, weight: f64) {
         let add_told = |own: &mut Option<f64>, more: Option<f64>| {

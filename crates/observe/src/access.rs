@@ -14,6 +14,8 @@ pub(crate) struct Access {
     pub(crate) calls: bool,
     /// Whether the scheduler counts times.
     pub(crate) times: bool,
+    /// Whether system calls and signals are counted at tracepoints.
+    pub(crate) tracepoints: bool,
     /// Whether we are root.
     pub(crate) is_root: bool,
     /// `kernel.yama.ptrace_scope`; 0 where there is none.
@@ -47,24 +49,33 @@ impl Access {
         sources.push(Source::new("USR : SYS", "stat", "ticks: about 2 points over 4 s"));
         let seen = if self.calls { "syscall" } else { "wchan" };
         sources.push(Source::new(
-            "LCK, DFL, SLP",
+            "LCK, TFL, DFL, SLP",
             &format!("their sum is exact; split by looks at {seen}"),
             "1/sqrt(looks at the waiting thread)",
         ));
         sources.push(Source::new("VCX, ICX", "status", "exact counts"));
         sources.push(Source::new("MNF, MJF", "stat", "exact counts"));
+        if self.tracepoints {
+            sources.push(Source::new(
+                "SCL, SIG",
+                "the tracepoints sys_enter and signal_deliver",
+                "exact counts, from the moment that a thread is noticed: within 0.1 s",
+            ));
+        }
         sources
     }
 
     /// What `top` cannot tell.
     pub(crate) fn missing_times(self) -> Vec<Gap> {
-        let mut missing = vec![
-            Gap::nowhere("TRP, TFL: Linux counts no time in traps; MNF and MJF count faults"),
-            Gap::allowed_by(
-                "SCL, SIG: Linux counts neither for a thread",
-                "freehold syscalls counts the calls, by stopping each",
-            ),
-        ];
+        let mut missing =
+            vec![Gap::nowhere("TRP: Linux counts no time in traps; MNF and MJF count faults")];
+        if !self.tracepoints {
+            missing.push(Gap::allowed_by(
+                "SCL, SIG: Linux counts them at tracepoints only",
+                "be root, with tracefs in the kernel; freehold syscalls counts the calls as well, \
+                 by stopping each",
+            ));
+        }
         if !self.times {
             let remedy = "a kernel with CONFIG_SCHED_INFO";
             missing.push(Gap::allowed_by("LAT, and exact USR+SYS", remedy));

@@ -156,7 +156,7 @@ impl Locks {
         self.total.shares.add(&shares, wall);
         self.total.minor_faults += thread.minor_faults;
         self.totals.lck_seconds += shares.lck.unwrap_or_default() * wall;
-        self.totals.fault_seconds += shares.dfl.unwrap_or_default() * wall;
+        self.totals.fault_seconds += shares.faults() * wall;
         let key = (thread.pid, thread.tid);
         let Some(tally) = self.tallies.get_mut(&key) else { return };
         for waited in tally.close(counted.look_ns(), thread.switches.voluntary) {

@@ -10,8 +10,10 @@ use freehold_model::Shares;
 pub(crate) struct Waits {
     /// A lock or a condition: a futex.
     pub(crate) futex: u32,
-    /// A page fault.
-    pub(crate) fault: u32,
+    /// A page fault of what it runs.
+    pub(crate) text_fault: u32,
+    /// Another page fault.
+    pub(crate) data_fault: u32,
     /// Anything else.
     pub(crate) other: u32,
 }
@@ -19,14 +21,15 @@ pub(crate) struct Waits {
 impl Waits {
     /// How often in all.
     pub(crate) fn total(self) -> u32 {
-        self.futex + self.fault + self.other
+        self.futex + self.text_fault + self.data_fault + self.other
     }
 }
 
 impl AddAssign for Waits {
     fn add_assign(&mut self, more: Self) {
         self.futex += more.futex;
-        self.fault += more.fault;
+        self.text_fault += more.text_fault;
+        self.data_fault += more.data_fault;
         self.other += more.other;
     }
 }
@@ -75,14 +78,16 @@ impl Counted {
         let sys = run * self.system_share();
         let rest = self.rest_ns() as f64 / whole;
         let part = |looks: u32| f64::from(looks) * self.look_ns() / whole;
-        let (lck, dfl) = (part(self.waits.futex), part(self.waits.fault));
+        let lck = part(self.waits.futex);
+        let (tfl, dfl) = (part(self.waits.text_fault), part(self.waits.data_fault));
         Shares {
             usr: run - sys,
             sys,
+            tfl: self.shows_waits.then_some(tfl),
             dfl: self.shows_waits.then_some(dfl),
             lck: self.shows_waits.then_some(lck),
             // Rounding may leave less than nothing.
-            slp: (rest - lck - dfl).max(0.0),
+            slp: (rest - lck - tfl - dfl).max(0.0),
             lat: self.wait_ns as f64 / whole,
             ..Shares::default()
         }
@@ -110,7 +115,7 @@ mod tests {
             wait_ns: SECOND / 4,
             user_ticks: 20,
             system_ticks: 5,
-            waits: Waits { futex: 3, fault: 1, other: 4 },
+            waits: Waits { futex: 3, text_fault: 1, data_fault: 1, other: 3 },
             shows_waits: true,
         }
     }
@@ -123,8 +128,9 @@ mod tests {
         near(shares.sys, 0.05);
         near(shares.lat, 0.25);
         near(shares.lck.expect("seen"), 0.5 * 3.0 / 8.0);
+        near(shares.tfl.expect("seen"), 0.5 / 8.0);
         near(shares.dfl.expect("seen"), 0.5 / 8.0);
-        near(shares.slp, 0.25);
+        near(shares.slp, 0.5 * 3.0 / 8.0);
         near(shares.total(), 1.0);
     }
 

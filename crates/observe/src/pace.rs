@@ -36,6 +36,11 @@ impl Pace {
         self.cost = (self.cost * 7 + cost.min(self.cost * 8)) / 8;
     }
 
+    /// From now on looking may take this part of a processor.
+    pub(crate) fn allow(&mut self, budget: f64) {
+        self.budget = budget;
+    }
+
     /// How long to wait before the next look.
     pub(crate) fn next(&mut self) -> Duration {
         let affordable = self.cost.div_f64(self.budget).clamp(SHORTEST, LONGEST);

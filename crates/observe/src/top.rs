@@ -8,6 +8,7 @@ use freehold_model::{Cost, TopReport, TopRow};
 
 use crate::access::Access;
 use crate::clock::seconds;
+use crate::perf::tracepoint::Tracepoints;
 use crate::syscalls;
 use crate::target::{self, TargetError};
 use crate::watch::{Interval, ThreadKey, ThreadTime, Watch};
@@ -21,13 +22,18 @@ pub enum By {
     Process,
 }
 
-/// The part of a processor that looking may take.
+/// The part of a processor that looking may take at first; and what all of observing may, once it
+/// is known what reading the counters takes, but not below a quarter of it.
 const BUDGET: f64 = 0.004;
+const WHOLE: f64 = 0.008;
+const LEAST: f64 = WHOLE / 4.0;
 
 /// Watches where the time of a process' threads goes, and of its descendants'.
 pub struct Top {
     watch: Watch,
     by: By,
+    /// Whether looks are as frequent as all of observing may cost, rather than as they may.
+    is_frugal: bool,
     /// How often each thread was seen waiting in which call, in this interval.
     calls: HashMap<ThreadKey, HashMap<u64, u32>>,
 }
@@ -35,13 +41,16 @@ pub struct Top {
 impl Top {
     /// Begins to watch a process.
     pub fn of(pid: u32, by: By) -> Result<Self, TargetError> {
-        Self::for_part(pid, by, BUDGET)
+        target::check(pid)?;
+        let watch = Watch::counting(pid, BUDGET, Tracepoints::find());
+        Ok(Self { watch, by, is_frugal: true, calls: HashMap::new() })
     }
 
     /// The same, for another part of a processor.
     pub(crate) fn for_part(pid: u32, by: By, budget: f64) -> Result<Self, TargetError> {
         target::check(pid)?;
-        Ok(Self { watch: Watch::new(pid, budget), by, calls: HashMap::new() })
+        let watch = Watch::new(pid, budget);
+        Ok(Self { watch, by, is_frugal: false, calls: HashMap::new() })
     }
 
     /// Watches for an interval. It ends early when nothing is left to watch, or when `pause`,
@@ -57,8 +66,17 @@ impl Top {
             *calls.entry(seen.thread).or_default().entry(seen.call.number).or_default() += 1;
         });
         let interval = self.watch.close();
-        let rows = interval.threads.iter().map(|thread| self.row(thread)).collect();
-        (report(&interval, &self.watch, by_what(rows, self.by)), flow)
+        if self.is_frugal && interval.ns > 0 {
+            let fixed_ns = interval.observer_ns.saturating_sub(interval.looks_ns);
+            let fixed = fixed_ns as f64 / interval.ns as f64;
+            self.watch.allow((WHOLE - fixed).max(LEAST));
+        }
+        let rows: Vec<_> = interval.threads.iter().map(|thread| self.row(thread)).collect();
+        let rows = match self.by {
+            By::Thread => rows,
+            By::Process => by_process(&rows),
+        };
+        (report(&interval, &self.watch, rows), flow)
     }
 
     /// The processes that are watched.
@@ -73,17 +91,11 @@ impl Top {
     }
 }
 
-fn by_what(rows: Vec<TopRow>, by: By) -> Vec<TopRow> {
-    match by {
-        By::Thread => rows,
-        By::Process => by_process(&rows),
-    }
-}
-
 /// What happened in an interval, as a report.
 pub(crate) fn report(interval: &Interval, watch: &Watch, rows: Vec<TopRow>) -> TopReport {
     let access =
         Access { calls: watch.shows_calls(), times: watch.shows_times(), ..Access::of_system() };
+    let access = Access { tracepoints: watch.counts_calls(), ..access };
     let length = seconds(interval.ns);
     let per_second = |value: f64| if length > 0.0 { value / length } else { 0.0 };
     TopReport {
@@ -113,12 +125,14 @@ fn row(thread: &ThreadTime) -> TopRow {
         involuntary_switches: thread.switches.involuntary,
         minor_faults: thread.minor_faults,
         major_faults: thread.major_faults,
+        system_calls: thread.counts.map(|counts| counts.calls),
+        signals: thread.counts.map(|counts| counts.signals),
         ..TopRow::default()
     }
 }
 
 /// Adds the threads of each process up. Shares are weighted by the time that threads were there.
-fn by_process(rows: &[TopRow]) -> Vec<TopRow> {
+pub fn by_process(rows: &[TopRow]) -> Vec<TopRow> {
     let mut processes: Vec<TopRow> = Vec::new();
     for row in rows {
         let at = processes.iter().position(|process| process.pid == row.pid).unwrap_or_else(|| {
@@ -150,6 +164,15 @@ fn add(process: &mut TopRow, thread: &TopRow) {
     process.involuntary_switches += thread.involuntary_switches;
     process.minor_faults += thread.minor_faults;
     process.major_faults += thread.major_faults;
+    add_known(&mut process.system_calls, thread.system_calls);
+    add_known(&mut process.signals, thread.signals);
+}
+
+/// Adds a number, if it is known.
+fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or_default() + more);
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +191,7 @@ mod tests {
             seconds,
             shares: Shares { usr, slp: 1.0 - usr, ..Shares::default() },
             voluntary_switches: 5,
+            system_calls: (tid == 1).then_some(7),
             ..TopRow::default()
         };
         let rows = [thread(1, 2, 1.0, 1.0), thread(1, 1, 0.0, 3.0), thread(9, 9, 0.5, 1.0)];
@@ -176,6 +200,7 @@ mod tests {
         let first = &processes[0];
         assert_eq!((first.pid, first.tid, first.threads), (1, None, 2));
         assert_eq!((first.name.as_str(), first.voluntary_switches), ("t1", 10));
+        assert_eq!((first.system_calls, processes[1].system_calls), (Some(7), None));
         assert!((first.shares.usr - 0.25).abs() < 1e-12);
         assert!((first.shares.total() - 1.0).abs() < 1e-12);
     }

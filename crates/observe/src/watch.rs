@@ -10,6 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::clock;
 use crate::micro::{Counted, Waits};
 use crate::pace::Pace;
+use crate::perf::tracepoint::{Counters, Counts, Tracepoints};
+use crate::proc::pagemap;
 use crate::proc::schedstat::SchedStat;
 use crate::proc::stat::Stat;
 use crate::proc::status::Switches;
@@ -23,6 +25,9 @@ const DISCOVERY_NS: u64 = 100_000_000;
 
 /// How long a new process may stay unnoticed.
 const DESCENT_NS: u64 = 500_000_000;
+
+/// How long counters may stay unread: what a thread counts after that is lost if it ends.
+const READING_NS: u64 = 1_000_000_000;
 
 /// Below so many ticks the proportion of user and system time is taken from the thread's whole
 /// life rather than from the interval.
@@ -67,6 +72,8 @@ pub(crate) struct ThreadTime {
     pub(crate) minor_faults: u64,
     /// Faults with one.
     pub(crate) major_faults: u64,
+    /// System calls and signals, where they are counted.
+    pub(crate) counts: Option<Counts>,
 }
 
 /// What happened in an interval.
@@ -84,6 +91,8 @@ pub(crate) struct Interval {
     pub(crate) looks: u32,
     /// Processor time of the observer.
     pub(crate) observer_ns: u64,
+    /// The part of it that went into looks.
+    pub(crate) looks_ns: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -93,9 +102,10 @@ struct Reading {
     switches: Switches,
 }
 
-#[derive(Debug)]
 struct Thread {
     files: TaskFiles,
+    /// Its counters, and what they said at the beginning of the interval.
+    counters: Option<(Counters, Counts)>,
     /// What the counters said at the beginning of the interval.
     first: Reading,
     /// What they said last.
@@ -124,15 +134,26 @@ pub(crate) struct Watch {
     interval_ns: u64,
     discovered_ns: u64,
     descended_ns: u64,
+    /// When counters were read last.
+    read_ns: u64,
     looks: u32,
+    looks_ns: u64,
     observer_ns: u64,
-    /// Whether calls could be seen of threads that have ended since.
+    /// What system calls and signals are counted by.
+    tracepoints: Option<Tracepoints>,
+    /// Whether calls, and times, could be seen of threads that have ended since.
     has_shown_calls: bool,
+    has_shown_times: bool,
 }
 
 impl Watch {
     /// Begins to watch, for this part of a processor. What happened before does not count.
     pub(crate) fn new(root: u32, budget: f64) -> Self {
+        Self::counting(root, budget, None)
+    }
+
+    /// The same, with system calls and signals counted at these tracepoints.
+    pub(crate) fn counting(root: u32, budget: f64, tracepoints: Option<Tracepoints>) -> Self {
         allow_many_files();
         let now = clock::now_ns();
         let mut watch = Self {
@@ -145,9 +166,13 @@ impl Watch {
             interval_ns: now,
             discovered_ns: 0,
             descended_ns: 0,
+            read_ns: now,
             looks: 0,
+            looks_ns: 0,
+            tracepoints,
             observer_ns: clock::own_thread_ns(),
             has_shown_calls: false,
+            has_shown_times: false,
         };
         watch.discover(now);
         for thread in watch.threads.values_mut() {
@@ -172,9 +197,20 @@ impl Watch {
         self.has_shown_calls || self.threads.values().any(|thread| thread.files.shows_calls())
     }
 
+    /// Whether system calls and signals are counted.
+    pub(crate) fn counts_calls(&self) -> bool {
+        self.tracepoints.is_some()
+    }
+
+    /// From now on looking may take this part of a processor.
+    pub(crate) fn allow(&mut self, budget: f64) {
+        self.pace.allow(budget);
+    }
+
     /// Whether the scheduler's exact times can be had.
     pub(crate) fn shows_times(&self) -> bool {
-        self.threads.values().any(|thread| thread.last.sched.is_some())
+        let shows = |thread: &Thread| thread.last.sched.is_some();
+        self.has_shown_times || self.threads.values().any(shows)
     }
 
     /// Looks again and again for this long, or until `pause` says that it is enough. Between two
@@ -207,15 +243,21 @@ impl Watch {
         if now - self.discovered_ns >= DISCOVERY_NS {
             self.discover(now);
         }
+        if now - self.read_ns >= READING_NS {
+            self.read_ns = now;
+            self.threads.values_mut().for_each(|thread| thread.refresh(&mut self.buffer));
+        }
         for (&key, thread) in self.threads.iter_mut().filter(|(_, thread)| !thread.has_ended) {
-            if let Some(call) = thread.look(&mut self.buffer) {
+            if let Some(call) = thread.look(key.0, &mut self.buffer) {
                 let turns = thread.seen.map(|(sched, _)| sched.turns);
                 let sighting = Sighting { thread: key, call, turns, at_ns: thread.until_ns };
                 see(&sighting, &mut || thread.waits_on(&mut self.buffer));
             }
         }
         self.looks += 1;
-        self.pace.looked(Duration::from_nanos(clock::own_thread_ns() - before));
+        let took = clock::own_thread_ns() - before;
+        self.looks_ns += took;
+        self.pace.looked(Duration::from_nanos(took));
     }
 
     /// Ends the interval and begins the next.
@@ -226,17 +268,20 @@ impl Watch {
             end_ns: now - self.began_ns,
             ns: now - self.interval_ns,
             looks: std::mem::take(&mut self.looks),
+            looks_ns: std::mem::take(&mut self.looks_ns),
             ..Interval::default()
         };
         for (&(pid, tid), thread) in &mut self.threads {
             interval.threads.push(thread.close(pid, tid, &mut self.buffer));
         }
         self.has_shown_calls = self.shows_calls();
+        self.has_shown_times = self.shows_times();
         self.threads.retain(|_, thread| !thread.has_ended);
         interval.unseen_ns = self.unseen(&interval.threads);
         let observer_ns = clock::own_thread_ns();
         interval.observer_ns = observer_ns - std::mem::replace(&mut self.observer_ns, observer_ns);
         self.interval_ns = now;
+        self.read_ns = now;
         interval
     }
 
@@ -269,8 +314,9 @@ impl Watch {
         });
         for tid in tree::threads(pid) {
             if !self.threads.contains_key(&(pid, tid))
-                && let Some(thread) = Thread::new(pid, tid, self.interval_ns, &mut self.buffer)
+                && let Some(mut thread) = Thread::new(pid, tid, self.interval_ns, &mut self.buffer)
             {
+                thread.count(tid, self.tracepoints);
                 self.threads.insert((pid, tid), thread);
             }
         }
@@ -306,6 +352,7 @@ impl Thread {
         }
         Some(Self {
             files,
+            counters: None,
             first: Reading::default(),
             from_ns: clock::from_boot_ticks(last.stat.began_ticks).max(interval_ns),
             until_ns: clock::now_ns(),
@@ -317,8 +364,21 @@ impl Thread {
         })
     }
 
+    /// Begins to count what it does.
+    fn count(&mut self, tid: u32, tracepoints: Option<Tracepoints>) {
+        let opened = tracepoints.and_then(|tracepoints| Counters::open(tracepoints, tid));
+        self.counters = opened.map(|counters| (counters, Counts::default()));
+    }
+
+    /// What it did since this was last asked, where that is counted.
+    fn counts(&mut self) -> Option<Counts> {
+        let (counters, before) = self.counters.as_mut()?;
+        let now = counters.counts()?;
+        Some(now.since(std::mem::replace(before, now)))
+    }
+
     /// Looks at what the thread does, and returns the system call that it waits in.
-    fn look(&mut self, buffer: &mut Buffer) -> Option<Call> {
+    fn look(&mut self, pid: u32, buffer: &mut Buffer) -> Option<Call> {
         let sched = self.files.schedstat(buffer);
         // A thread that was given no processor since waits on.
         let waits_on = self.seen.filter(|(before, _)| Some(*before) == sched);
@@ -332,7 +392,7 @@ impl Thread {
         let (waits, call) = match seen {
             Seen::Doing(Doing::Running) | Seen::Outline { is_waiting: false, .. } => return None,
             Seen::Doing(Doing::Call(call)) => (waits_in(&call), Some(call)),
-            Seen::Doing(Doing::Fault { .. }) => (self.outside_of_calls(buffer)?, None),
+            Seen::Doing(Doing::Fault { pc, .. }) => (self.outside_of_calls(pid, pc, buffer)?, None),
             Seen::Outline { is_futex: true, .. } => (Waits { futex: 1, ..Waits::default() }, None),
             Seen::Outline { is_futex: false, .. } => (OTHER, None),
         };
@@ -348,16 +408,27 @@ impl Thread {
         }
     }
 
-    /// A thread that waits outside of system calls is in a fault, was stopped, or has ended.
-    fn outside_of_calls(&mut self, buffer: &mut Buffer) -> Option<Waits> {
+    /// A thread that waits outside of system calls is in a fault, was stopped, or has ended. The
+    /// fault is of the program's text if what the thread is to run next is not there.
+    fn outside_of_calls(&mut self, pid: u32, pc: u64, buffer: &mut Buffer) -> Option<Waits> {
         match self.files.stat(buffer).map_or('X', |stat| stat.state) {
-            'S' | 'D' => Some(Waits { fault: 1, ..Waits::default() }),
+            'S' | 'D' if pagemap::is_present(pid, pc) == Some(false) => {
+                Some(Waits { text_fault: 1, ..Waits::default() })
+            }
+            'S' | 'D' => Some(Waits { data_fault: 1, ..Waits::default() }),
             'R' => None,
             'Z' | 'X' => {
                 self.has_ended = true;
                 None
             }
             _ => Some(OTHER),
+        }
+    }
+
+    /// Reads the counters within the interval.
+    fn refresh(&mut self, buffer: &mut Buffer) {
+        if let Some(reading) = self.read(buffer) {
+            self.last = reading;
         }
     }
 
@@ -375,6 +446,7 @@ impl Thread {
             None => self.has_ended = true,
         }
         let counted = self.counted();
+        let counts = self.counts();
         let (first, last) = (&self.first, &self.last);
         let time = ThreadTime {
             pid,
@@ -388,6 +460,7 @@ impl Thread {
             },
             minor_faults: last.stat.minor_faults - first.stat.minor_faults,
             major_faults: last.stat.major_faults - first.stat.major_faults,
+            counts,
         };
         self.first = self.last.clone();
         self.from_ns = self.until_ns;
@@ -453,7 +526,7 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }
 
-const OTHER: Waits = Waits { futex: 0, fault: 0, other: 1 };
+const OTHER: Waits = Waits { futex: 0, text_fault: 0, data_fault: 0, other: 1 };
 
 fn waits_in(call: &Call) -> Waits {
     if is_futex_wait(call) { Waits { futex: 1, ..Waits::default() } } else { OTHER }

@@ -40,7 +40,7 @@ pub(crate) const PARTS: [Part; 6] = [
     part("kernel", "sys", "#d0332f", "SYS", |shares| shares.sys),
     part("waiting for a lock", "lck", "#f08c1e", "LCK", |shares| shares.lck.unwrap_or_default()),
     part("waiting for a processor", "lat", "#f5d327", "LAT", |shares| shares.lat),
-    part("in a page fault", "dfl", "#7a4fb5", "DFL", |shares| shares.dfl.unwrap_or_default()),
+    part("in a page fault", "dfl", "#7a4fb5", "DFL", Shares::faults),
     part("asleep", "slp", "#dcdcdc", "SLP", |shares| shares.slp),
 ];
 

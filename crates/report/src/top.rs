@@ -25,9 +25,9 @@ pub enum TopColumn {
 
 impl TopColumn {
     /// What a column can be called.
-    pub const NAMES: [&'static str; 15] = [
-        "cpu", "usr", "sys", "dfl", "lck", "slp", "lat", "vcx", "icx", "mnf", "mjf", "scl", "sig",
-        "pid", "name",
+    pub const NAMES: [&'static str; 16] = [
+        "cpu", "usr", "sys", "tfl", "dfl", "lck", "slp", "lat", "vcx", "icx", "mnf", "mjf", "scl",
+        "sig", "pid", "name",
     ];
 
     /// The column of this name.
@@ -37,7 +37,7 @@ impl TopColumn {
             "cpu" => Self::Cpu,
             "pid" => Self::Pid,
             "name" => Self::Name,
-            "usr" | "sys" | "dfl" | "lck" | "slp" | "lat" => Self::Share(known),
+            "usr" | "sys" | "tfl" | "dfl" | "lck" | "slp" | "lat" => Self::Share(known),
             _ => Self::Count(known),
         })
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use freehold_model::TopReport;
-use freehold_observe::top::{By, Top as Watching};
+use freehold_observe::top::{By, Top as Watching, by_process};
 use freehold_report::{TopColumn, provenance, sort_top, top};
 
 use crate::args::parse_positive_seconds;
@@ -19,21 +19,23 @@ use crate::ui::{self, Ui};
 
 const EXAMPLES: &str = "\
 Examples:
-  freehold top -p $(pgrep -n server)                 a screen that is redrawn; q ends it
+  freehold top -p $(pgrep -n server)                 a screen that is redrawn; p adds up by process
   freehold top --count 5 --sort lck -p 4242 | cat    five tables, the longest waits first
   freehold top --by process -- make -j4              processes rather than threads
   freehold top --json --interval 0.5 -- ./server     a line of JSON every half second
 
 Columns, as prstat -mL has them. Shares of the thread's time, which add up to 100 %:
   USR SYS  on a processor, in the program and in the kernel
-  TRP TFL  traps and text faults: Linux does not tell, so they are within the others
-  DFL      waiting for a page: a disk, or the lock of the address space
+  TRP      traps: Linux does not tell, so they are within the others
+  TFL DFL  waiting for a page, of what is run or of data: a disk, or the lock of the address space
   LCK      waiting for a lock or a condition variable (a futex): freehold locks tells them apart
   SLP      asleep: input, output, timers
   LAT      runnable, but no processor was free
 Counts in the interval: VCX and ICX voluntary and involuntary switches, SCL system calls, SIG
 signals, MNF and MJF page faults without and with a disk. What this system cannot count is a dash.
 IN is the system call that the thread was most often seen waiting in.
+
+SCL and SIG are counted for root only, which costs the process a fraction of a microsecond a call.
 
 Nothing is stopped or traced. A process can be observed by its owner and by root.";
 
@@ -85,12 +87,15 @@ impl Top {
             }
         })?;
         let by = match self.by {
-            Row::Thread => By::Thread,
-            Row::Process => By::Process,
+            // The screen can show both.
+            Row::Process if !is_screen => By::Process,
+            _ => By::Thread,
         };
+        let held = subject.held();
         let watching = Watching::of(subject.pid(), by).map_err(|error| subject.refused(&error))?;
+        drop(held);
         if is_screen {
-            let mut live = Live::open(&subject, self.sort)?;
+            let mut live = Live::open(&subject, self.sort, self.by)?;
             self.intervals(watching, &mut live)?;
         } else {
             let (is_json, sort) = (self.json, self.sort);
@@ -167,14 +172,22 @@ struct Live<'a> {
     screen: Screen,
     /// Index of the column among its names.
     sort: usize,
+    by: Row,
+    /// With a row a thread.
     latest: Option<TopReport>,
 }
 
 impl<'a> Live<'a> {
-    fn open(subject: &'a Subject, sort: TopColumn) -> Result<Self, Failure> {
+    fn open(subject: &'a Subject, sort: TopColumn, by: Row) -> Result<Self, Failure> {
         let is_it = |name: &str| TopColumn::named(name) == Some(sort);
         let sort = TopColumn::NAMES.iter().position(|name| is_it(name)).unwrap_or_default();
-        Ok(Self { subject, screen: Screen::open()?, sort, latest: None })
+        Ok(Self { subject, screen: Screen::open()?, sort, by, latest: None })
+    }
+
+    /// Shows processes instead of threads, or the other way round.
+    fn toggle(&mut self) -> Result<(), Failure> {
+        self.by = if self.by == Row::Process { Row::Thread } else { Row::Process };
+        self.draw()
     }
 
     /// Sorts by the column that many places to the right.
@@ -184,28 +197,34 @@ impl<'a> Live<'a> {
     }
 
     fn draw(&mut self) -> Result<(), Failure> {
-        let Some(report) = &mut self.latest else { return Ok(()) };
+        let Some(latest) = &self.latest else { return Ok(()) };
+        let mut report = latest.clone();
+        if self.by == Row::Process {
+            report.rows = by_process(&report.rows);
+        }
         let name = TopColumn::NAMES[self.sort];
         if let Some(column) = TopColumn::named(name) {
             sort_top(&mut report.rows, column);
         }
         // The head, the sum, and what the keys do.
         let rows = screen::height().saturating_sub(3);
-        let keys = format!("  sorted by {name}; left and right change that, q ends");
-        Ok(self.screen.draw(&format!("{}{keys}", top(report, rows)))?)
+        let other = if self.by == Row::Process { "threads" } else { "processes" };
+        let keys =
+            format!("  sorted by {name}; left and right change that, p shows {other}, q ends");
+        Ok(self.screen.draw(&format!("{}{keys}", top(&report, rows)))?)
     }
 }
 
 impl Audience for Live<'_> {
     fn pause(&mut self, duration: Duration) -> ControlFlow<()> {
-        let step = match screen::key_within(duration) {
+        let drawn = match screen::key_within(duration) {
             Some(Key::Quit) => return ControlFlow::Break(()),
-            Some(Key::Right) => 1,
-            Some(Key::Left) => TopColumn::NAMES.len() - 1,
-            None => 0,
+            Some(Key::Right) => self.sort_by_another(1),
+            Some(Key::Left) => self.sort_by_another(TopColumn::NAMES.len() - 1),
+            Some(Key::Process) => self.toggle(),
+            None => Ok(()),
         };
-        let is_drawn = step == 0 || self.sort_by_another(step).is_ok();
-        if is_drawn { self.subject.pause(Duration::ZERO) } else { ControlFlow::Break(()) }
+        if drawn.is_ok() { self.subject.pause(Duration::ZERO) } else { ControlFlow::Break(()) }
     }
 
     fn show(&mut self, report: TopReport) -> Result<(), Failure> {

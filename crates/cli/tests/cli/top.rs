@@ -1,8 +1,24 @@
 //! `freehold top`: where the time of each thread goes.
 
-use std::process::Command;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 
-use crate::support::{Waiting, json, run};
+use serde_json::Value;
+
+use crate::support::{
+    Waiting, compiled, directory, freehold, json, known, own_program, read, run, skipped,
+};
+
+/// The rows of a program's threads over the whole of its run, most of the processor first.
+fn rows(command: &[&str]) -> Vec<Value> {
+    let arguments = [&["top", "--json", "--interval", "100"], command].concat();
+    let report = json(&run(&arguments).with(0).out);
+    report["rows"].as_array().expect("a list").clone()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
 
 #[test]
 fn every_interval_is_a_line_of_json_whose_shares_add_up() {
@@ -54,4 +70,110 @@ fn what_cannot_be_observed_is_named() {
     assert!(neither.err.contains("--pid") || neither.err.contains("COMMAND"), "{}", neither.err);
     let column = run(&["top", "--sort", "lkc", "-p", "1"]).with(2);
     assert!(column.err.contains("lck"), "{}", column.err);
+}
+
+#[test]
+fn waiting_for_locks_agrees_with_what_threads_measured_themselves() {
+    let directory = directory();
+    let Some(program) = known(&directory, "waits_measured.c") else { return };
+    let output = directory.path().join("output");
+    let (program, place) = (program.to_string_lossy(), output.to_string_lossy());
+    for way in ["mutex", "rwlock", "condition", "semaphore", "barrier"] {
+        let arguments = ["top", "--json", "--interval", "100", "--output", &place, "--"];
+        let command = [&arguments[..], &[&program, "2", way]].concat();
+        let report = json(&run(&command).with(0).out);
+        let printed = read(&output);
+        let measured: Vec<f64> =
+            printed.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+        let truth = measured[0] / measured[1];
+        let rows = report["rows"].as_array().expect("a list").iter();
+        let waiters: Vec<_> = rows.filter(|row| row["name"] == "waiter").collect();
+        let sum = |of: &dyn Fn(&Value) -> f64| waiters.iter().map(|row| of(row)).sum::<f64>();
+        let there = sum(&|row| number(&row["seconds"]));
+        let seen = sum(&|row| number(&row["shares"]["lck"]) * number(&row["seconds"])) / there;
+        let looks = number(&report["cost"]["looks_per_second"]) * number(&report["seconds"]);
+        // Three points, or four standard deviations where a busy machine allows few looks: of the
+        // twelve threads, the two of a pair do not wait independently.
+        let deviation = (truth * (1.0 - truth) / (looks * 6.0)).sqrt();
+        let allowed = f64::max(0.03, 4.0 * deviation);
+        assert!((seen - truth).abs() <= allowed, "{way}: {seen} seen, {truth}, {allowed} allowed");
+    }
+}
+
+#[test]
+fn a_page_that_is_to_be_run_is_told_from_one_of_data() {
+    let directory = directory();
+    let Some(program) = own_program(&directory, "missing_page") else { return };
+    if !Command::new(&program).status().is_ok_and(|status| status.success()) {
+        return skipped("userfaultfd is refused");
+    }
+    let rows = rows(&["--", &program.to_string_lossy()]);
+    let named = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name);
+        row.unwrap_or_else(|| panic!("no {name}: {rows:#?}"))
+    };
+    let (runs, reads) = (&named("runs")["shares"], &named("reads")["shares"]);
+    assert!(number(&runs["tfl"]) > 0.5 && number(&runs["dfl"]) < 0.1, "{runs}");
+    assert!(number(&reads["dfl"]) > 0.5 && number(&reads["tfl"]) < 0.1, "{reads}");
+}
+
+#[test]
+fn calls_and_signals_are_counted_exactly_where_that_is_allowed() {
+    const SOURCE: &str = r"
+        #include <signal.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static void handle(int signal) { (void)signal; }
+        int main(void) {
+            signal(SIGUSR1, handle);
+            for (int i = 0; i < 50; i++) raise(SIGUSR1);
+            for (int i = 0; i < 5000; i++) syscall(SYS_getppid);
+            usleep(300000);
+        }";
+    let directory = directory();
+    let Some(program) = compiled(&directory, "busy", SOURCE, &["-O2"]) else { return };
+    let program = program.to_string_lossy();
+    let ended = run(&["top", "--json", "--interval", "100", "--", &program]).with(0);
+    let report = json(&ended.out);
+    let row = &report["rows"][0];
+    if row["system_calls"].is_null() {
+        let missing = report["missing"].as_array().expect("a list").iter();
+        let mut gaps = missing.filter_map(|gap| gap["what"].as_str());
+        assert!(gaps.any(|what| what.starts_with("SCL, SIG")), "{report:#}");
+        return skipped("tracepoints are for root, and need tracefs");
+    }
+    // A raise is a few calls, and one more to come back from the handler.
+    let calls = row["system_calls"].as_u64().expect("counted");
+    assert!((5050..5500).contains(&calls), "{row:#}");
+    let signals = row["signals"].as_u64().expect("counted");
+    assert!((50..=51).contains(&signals), "{row:#}");
+}
+
+#[test]
+fn a_key_adds_up_by_process_on_the_screen() {
+    let command = "--interval 0.1 -- sh -c 'sleep 5 & wait'";
+    let line = format!("{} top {command}", freehold().get_program().to_string_lossy());
+    let mut terminal = Command::new("script");
+    terminal.args(["-qefc", &line, "/dev/null"]).env("TERM", "xterm");
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = terminal.spawn() else { return skipped("script is not installed") };
+    let mut keys = child.stdin.take().expect("piped");
+    let mut screen = child.stdout.take().expect("piped");
+    let mut wait_for = |words: &str| {
+        let mut seen = Vec::new();
+        let mut some = [0; 4096];
+        while !String::from_utf8_lossy(&seen).contains(words) {
+            let read = screen.read(&mut some).expect("readable");
+            assert_ne!(read, 0, "no {words:?} in {}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&some[..read]);
+        }
+    };
+    wait_for("p shows processes");
+    keys.write_all(b"p").expect("it reads");
+    wait_for("p shows threads");
+    keys.write_all(b"q").expect("it reads");
+    // It says so when its command goes on; ended by the signal that it gets at the end of this.
+    drop(keys);
+    let _ = child.kill();
+    child.wait().expect("it ends");
 }

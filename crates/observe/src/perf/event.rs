@@ -31,6 +31,8 @@ pub(crate) enum Wanted {
     Faults,
     /// How often this address is run, as a number that is read.
     Passing(u64),
+    /// How often the thread, and none that it starts, comes by this tracepoint of the kernel.
+    Tracepoint(u64),
 }
 
 impl Event {
@@ -111,6 +113,12 @@ fn attributes(wanted: Wanted) -> sys::perf_event_attr {
             attr.__bindgen_anon_3.bp_addr = address;
             attr.__bindgen_anon_4.bp_len = size_of::<usize>() as u64;
             attr.set_disabled(1);
+        }
+        Wanted::Tracepoint(id) => {
+            attr.type_ = sys::PERF_TYPE_TRACEPOINT;
+            attr.config = id;
+            attr.set_inherit(0);
+            attr.set_exclude_kernel(0);
         }
     }
     attr

@@ -38,6 +38,12 @@ pub(crate) fn present_pages(pagemap: &File, addresses: &Range<u64>) -> Option<u6
     Some(present)
 }
 
+/// Whether the page of an address is in memory; nothing if that may not be read.
+pub(crate) fn is_present(pid: u32, address: u64) -> Option<bool> {
+    let begin = address - address % PAGE;
+    Some(present_pages(&open(pid)?, &(begin..begin + PAGE))? > 0)
+}
+
 /// Bytes of these addresses that are in memory.
 pub(crate) fn resident_bytes(pid: u32, addresses: &Range<u64>) -> Option<u64> {
     Some(present_pages(&open(pid)?, addresses)? * PAGE)

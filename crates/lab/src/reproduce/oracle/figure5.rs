@@ -73,7 +73,7 @@ const SHARES: [Share; 5] = [
     ("kernel", |shares| shares.sys),
     ("lock", |shares| shares.lck.unwrap_or(0.0)),
     ("processor", |shares| shares.lat),
-    ("asleep", |shares| shares.slp + shares.dfl.unwrap_or(0.0)),
+    ("asleep", |shares| shares.slp + shares.faults()),
 ];
 
 fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
