@@ -14,8 +14,6 @@ pub(crate) struct Access {
     pub(crate) calls: bool,
     /// Whether the scheduler counts times.
     pub(crate) times: bool,
-    /// Whether system calls and signals are counted at tracepoints.
-    pub(crate) tracepoints: bool,
     /// Whether we are root.
     pub(crate) is_root: bool,
     /// `kernel.yama.ptrace_scope`; 0 where there is none.
@@ -38,8 +36,8 @@ impl Access {
         }
     }
 
-    /// Where the numbers of `top` come from.
-    pub(crate) fn sources_of_times(self) -> Vec<Source> {
+    /// Where the numbers of `top` come from; system calls and signals may be counted.
+    pub(crate) fn sources_of_times(self, counts_calls: bool) -> Vec<Source> {
         let mut sources = Vec::new();
         if self.times {
             sources.push(Source::new("USR+SYS, LAT", "schedstat", "nanoseconds"));
@@ -55,7 +53,7 @@ impl Access {
         ));
         sources.push(Source::new("VCX, ICX", "status", "exact counts"));
         sources.push(Source::new("MNF, MJF", "stat", "exact counts"));
-        if self.tracepoints {
+        if counts_calls {
             sources.push(Source::new(
                 "SCL, SIG",
                 "the tracepoints sys_enter and signal_deliver",
@@ -65,11 +63,11 @@ impl Access {
         sources
     }
 
-    /// What `top` cannot tell.
-    pub(crate) fn missing_times(self) -> Vec<Gap> {
+    /// What `top` cannot tell; system calls and signals may be counted.
+    pub(crate) fn missing_times(self, counts_calls: bool) -> Vec<Gap> {
         let mut missing =
             vec![Gap::nowhere("TRP: Linux counts no time in traps; MNF and MJF count faults")];
-        if !self.tracepoints {
+        if !counts_calls {
             missing.push(Gap::allowed_by(
                 "SCL, SIG: Linux counts them at tracepoints only",
                 "be root, with tracefs in the kernel; freehold syscalls counts the calls as well, \

@@ -95,7 +95,6 @@ impl Top {
 pub(crate) fn report(interval: &Interval, watch: &Watch, rows: Vec<TopRow>) -> TopReport {
     let access =
         Access { calls: watch.shows_calls(), times: watch.shows_times(), ..Access::of_system() };
-    let access = Access { tracepoints: watch.counts_calls(), ..access };
     let length = seconds(interval.ns);
     let per_second = |value: f64| if length > 0.0 { value / length } else { 0.0 };
     TopReport {
@@ -103,8 +102,8 @@ pub(crate) fn report(interval: &Interval, watch: &Watch, rows: Vec<TopRow>) -> T
         seconds: length,
         rows,
         unseen_cpu_seconds: seconds(interval.unseen_ns),
-        sources: access.sources_of_times(),
-        missing: access.missing_times(),
+        sources: access.sources_of_times(watch.counts_calls()),
+        missing: access.missing_times(watch.counts_calls()),
         cost: Cost {
             observer_cpus: per_second(seconds(interval.observer_ns)),
             looks_per_second: per_second(f64::from(interval.looks)),

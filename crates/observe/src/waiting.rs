@@ -141,8 +141,12 @@ impl Described {
                 Judged { frame, in_allocator: file.is_allocator, in_c_library: file.is_c_library }
             })
             .collect();
+        let datum = match site.lock {
+            Lock::Data(place) => files.get(place.file).datum(place.address).map(|(name, _)| name),
+            _ => None,
+        };
         Self {
-            kind: wait::kind(&judged),
+            kind: wait::kind(&judged, datum),
             caller: wait::caller(&judged),
             owner: Owner::of(&judged),
             stack,

@@ -71,8 +71,10 @@ impl Diagnose {
             subject.pause(pause)
         });
         let found = watching.diagnosis(counter.and_then(|counter| counter.counted()));
-        // A process that was there before is known by the words that it was started with.
-        let can_compare = found.cause != Cause::TooShort && !words.is_empty();
+        // A process that was there before is known by the words that it was started with, unless
+        // it has put a title in their place.
+        let is_title = words.len() == 1 && words[0].contains(' ') && !subject.is_command();
+        let can_compare = found.cause != Cause::TooShort && !words.is_empty() && !is_title;
         let compare =
             can_compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
         let found = Diagnosis { subject: words, allocator, compare, ..found };

@@ -1,11 +1,12 @@
 //! `freehold locks`: which locks threads wait for, and who waits.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::{
     Ended, compiled, directory, freehold, json, known, known_sources, other_libraries, run, skipped,
@@ -134,6 +135,43 @@ fn names_of_rust_are_as_in_the_source() {
     insist_on(&report, name, place, &["contended::ledger::transfer", "transfer"]);
 }
 
+#[test]
+fn programs_at_fixed_addresses_at_chosen_ones_and_without_libraries_are_understood() {
+    let known = known_sources();
+    let source = fs::read_to_string(known.join("mutex_app.c")).expect("it is there");
+    let known = known.to_string_lossy();
+    for how in [&["-no-pie"][..], &["-fPIE", "-pie"], &["-static"]] {
+        let directory = directory();
+        let flags = [&["-O2", "-g", "-pthread", "-I", &known], how].concat();
+        let Some(program) = compiled(&directory, "mutex_app", &source, &flags) else { continue };
+        let program = program.to_string_lossy();
+        let report = json(&run(&["locks", "--json", "--", &program, "1"]).with(0).out);
+        insist_on(&report, "mutex_app`table_lock", Some(("mutex_app.c", 5)), &["update_table"]);
+    }
+}
+
+#[test]
+fn a_lock_within_a_shared_library_is_named_with_its_line() {
+    let directory = directory();
+    let Some((_, program)) = store(&directory) else { return };
+    let program = program.to_string_lossy();
+    let report = json(&run(&["locks", "--json", "--", &program, "1.5"]).with(0).out);
+    insist_on(&report, "store`store_lock", Some(("store.c", 4)), &["put_locked"]);
+}
+
+/// A shared library with a lock of its own, and a program that uses it.
+fn store(directory: &TempDir) -> Option<(PathBuf, PathBuf)> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
+    let source = |name: &str| fs::read_to_string(programs.join(name)).expect("it is there");
+    let flags = ["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id"];
+    let library = compiled(directory, "store", &source("store.c"), &flags)?;
+    let path = library.to_string_lossy().into_owned();
+    let known = known_sources().to_string_lossy().into_owned();
+    let flags = ["-O2", "-pthread", "-I", &known, &path];
+    let program = compiled(directory, "stores", &source("stores.c"), &flags)?;
+    Some((library, program))
+}
+
 /// Puts the debug information of a library where it is looked for by build-id, and takes it out of
 /// the library; nothing where the tools for that are missing.
 fn strip_apart(library: &Path, directory: &Path) -> Option<()> {
@@ -161,15 +199,7 @@ fn strip_apart(library: &Path, directory: &Path) -> Option<()> {
 #[test]
 fn a_stripped_library_is_understood_by_its_separate_debug_file() {
     let directory = directory();
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/programs");
-    let source = |name: &str| fs::read_to_string(programs.join(name)).expect("it is there");
-    let flags = ["-O2", "-g", "-shared", "-fPIC", "-Wl,--build-id"];
-    let Some(library) = compiled(&directory, "store", &source("store.c"), &flags) else { return };
-    let path = library.to_string_lossy().into_owned();
-    let known = known_sources().to_string_lossy().into_owned();
-    let flags = ["-O2", "-pthread", "-I", &known, &path];
-    let stores = source("stores.c");
-    let Some(program) = compiled(&directory, "stores", &stores, &flags) else { return };
+    let Some((library, program)) = store(&directory) else { return };
     if strip_apart(&library, directory.path()).is_none() {
         return skipped("objcopy and strip are not installed");
     }

@@ -16,6 +16,7 @@ mod library;
 mod locks;
 mod page;
 mod promises;
+mod real_programs;
 mod record;
 mod recording;
 mod replay;

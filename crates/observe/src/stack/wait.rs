@@ -49,6 +49,10 @@ const SIGNS: &[(&str, WaitKind)] = &[
 const INTERPRETERS: &[&str] =
     &["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread", "gvl_acquire"];
 
+/// Data of such interpreters in which there is no condition variable but those of that lock. The
+/// functions may have no names.
+const INTERPRETERS_DATA: &str = "_PyRuntime";
+
 /// Functions that are entered from a program to allocate or free.
 const ENTRIES: &[&str] = &[
     "malloc",
@@ -106,16 +110,17 @@ impl Judged<'_> {
     }
 }
 
-/// The kind of wait that a stack shows.
-pub(crate) fn kind(stack: &[Judged<'_>]) -> WaitKind {
+/// The kind of wait that a stack shows, for a word in the data of this name, if it has one.
+pub(crate) fn kind(stack: &[Judged<'_>], datum: Option<&str>) -> WaitKind {
     let sign = |judged: &Judged<'_>| {
         let function = &judged.frame.function;
         SIGNS.iter().find(|(sign, _)| function.contains(sign)).map(|(_, kind)| *kind)
     };
     let is_interpreters =
         |judged: &Judged<'_>| INTERPRETERS.contains(&judged.frame.function.as_str());
+    let is_interpreters = datum == Some(INTERPRETERS_DATA) || stack.iter().any(is_interpreters);
     let kind = stack.iter().find_map(sign).map(|kind| match kind {
-        WaitKind::Condition if stack.iter().any(is_interpreters) => WaitKind::Lock,
+        WaitKind::Condition if is_interpreters => WaitKind::Lock,
         other => other,
     });
     let in_allocator = stack.iter().any(Judged::is_allocator);
@@ -156,50 +161,59 @@ mod tests {
         judge(&judged.collect::<Vec<_>>())
     }
 
+    /// The kind of wait for a word without a name.
+    fn unnamed(stack: &[Judged<'_>]) -> WaitKind {
+        kind(stack, None)
+    }
+
     #[test]
     fn locks_within_an_allocator_are_told_from_those_of_the_program() {
         let arena = ["@__lll_lock_wait_private", "@_int_free", "@free", "release", "main"];
-        assert_eq!(judge(&arena, kind), WaitKind::AllocatorLock);
+        assert_eq!(judge(&arena, unnamed), WaitKind::AllocatorLock);
         let stripped = ["@__lll_lock_wait_private", "@0x9a3f0", "@__libc_malloc", "grow"];
-        assert_eq!(judge(&stripped, kind), WaitKind::AllocatorLock);
+        assert_eq!(judge(&stripped, unnamed), WaitKind::AllocatorLock);
         let other = ["@__lll_lock_wait", "@pthread_mutex_lock", "+0x1234", "push"];
-        assert_eq!(judge(&other, kind), WaitKind::AllocatorLock);
+        assert_eq!(judge(&other, unnamed), WaitKind::AllocatorLock);
         let spin = ["+syscall", "+SpinLockDelay", "+tcmalloc::CentralFreeList::Populate"];
-        assert_eq!(judge(&spin, kind), WaitKind::AllocatorLock);
+        assert_eq!(judge(&spin, unnamed), WaitKind::AllocatorLock);
         let own = ["@__lll_lock_wait", "@___pthread_mutex_lock", "push", "main"];
-        assert_eq!(judge(&own, kind), WaitKind::Lock);
+        assert_eq!(judge(&own, unnamed), WaitKind::Lock);
     }
 
     #[test]
     fn threads_with_nothing_to_do_are_not_contention() {
         let idle = ["@__futex_abstimed_wait_common", "@pthread_cond_wait", "worker"];
-        assert_eq!(judge(&idle, kind), WaitKind::Condition);
+        assert_eq!(judge(&idle, unnamed), WaitKind::Condition);
         let join = ["@__futex_abstimed_wait_common", "@__pthread_clockjoin_ex", "main"];
-        assert_eq!(judge(&join, kind), WaitKind::Join);
-        assert_eq!(judge(&["@__new_sem_wait_slow64", "take"], kind), WaitKind::Semaphore);
-        assert_eq!(judge(&["@syscall", "own_wait"], kind), WaitKind::Other);
-        assert_eq!(judge(&[], kind), WaitKind::Other);
+        assert_eq!(judge(&join, unnamed), WaitKind::Join);
+        assert_eq!(judge(&["@__new_sem_wait_slow64", "take"], unnamed), WaitKind::Semaphore);
+        assert_eq!(judge(&["@syscall", "own_wait"], unnamed), WaitKind::Other);
+        assert_eq!(judge(&[], unnamed), WaitKind::Other);
     }
 
     #[test]
     fn a_thread_woken_from_a_condition_variable_may_wait_for_its_lock() {
         let stack = ["@__lll_lock_wait", "@__pthread_mutex_cond_lock", "@pthread_cond_wait", "f"];
-        assert_eq!(judge(&stack, kind), WaitKind::Lock);
+        assert_eq!(judge(&stack, unnamed), WaitKind::Lock);
     }
 
     #[test]
     fn the_lock_of_an_interpreter_is_a_lock_though_it_is_made_of_a_condition() {
         let stack = ["@pthread_cond_timedwait", "PyCOND_TIMEDWAIT", "take_gil", "lock_acquire"];
-        assert_eq!(judge(&stack, kind), WaitKind::Lock);
+        assert_eq!(judge(&stack, unnamed), WaitKind::Lock);
         assert_eq!(judge(&stack, caller).function, "take_gil");
+        let stripped = ["@pthread_cond_timedwait", "0x4cec51", "0x4d1000"];
+        assert_eq!(judge(&stripped, unnamed), WaitKind::Condition);
+        let named = |stack: &[Judged<'_>]| kind(stack, Some("_PyRuntime"));
+        assert_eq!(judge(&stripped, named), WaitKind::Lock);
         let idle = ["@pthread_cond_timedwait", "PyThread_acquire_lock_timed", "lock_acquire"];
-        assert_eq!(judge(&idle, kind), WaitKind::Condition);
+        assert_eq!(judge(&idle, unnamed), WaitKind::Condition);
     }
 
     #[test]
     fn rust_locks_are_known() {
         let lock = ["@syscall", "std::sys::sync::mutex::futex::Mutex::lock_contended", "app::put"];
-        assert_eq!(judge(&lock, kind), WaitKind::Lock);
+        assert_eq!(judge(&lock, unnamed), WaitKind::Lock);
         assert_eq!(judge(&lock, caller).function, "app::put");
         let method = ["@syscall", "<std::sync::Mutex>::lock", "<alloc::Vec<T>>::push", "app::put"];
         assert_eq!(judge(&method, caller).function, "app::put");
