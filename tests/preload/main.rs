@@ -18,6 +18,7 @@ mod footprint;
 mod foreign;
 mod fork;
 mod global;
+mod guarded;
 mod hardened;
 mod idle;
 mod libc_results;

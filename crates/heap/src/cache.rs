@@ -161,6 +161,17 @@ impl ThreadCache {
         true
     }
 
+    /// Free objects of a class that the thread has at hand.
+    pub fn at_hand(&mut self, class: Class) -> usize {
+        if !class.is_small() {
+            return self.medium_bins().map_or(0, |bins| bins.count(class));
+        }
+        match self.tops[usize::from(class.0)] {
+            0 => 0,
+            top => Magazine::rounds_below(top),
+        }
+    }
+
     /// Keeps a freed object, if it is the start of a small object of a granule that the thread
     /// keeps objects of, and its magazine is not full.
     ///

@@ -42,6 +42,11 @@ impl Hot {
     /// None yet.
     pub(crate) const NONE: Self = Self { filter: 0, count: 0, most: 0, objects: [0; HOT_MOST] };
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.into()
+    }
+
     /// Lets so many be kept from now on.
     pub(crate) fn allow(&mut self, most: usize) {
         self.most = most.min(HOT_MOST) as u16;

@@ -58,6 +58,12 @@ impl MediumBins {
         Self([const { AtHand { bin: NO_SLAB, hot: Hot::NONE } }; MEDIUM_CLASSES])
     }
 
+    /// Objects that there are of a class.
+    pub(crate) fn count(&self, class: Class) -> usize {
+        let AtHand { bin, hot } = &self.0[class.medium_index()];
+        bin.free.count_ones() as usize + hot.count()
+    }
+
     /// Gives out the object freed last, or else the lowest free one of the slab that the heap is
     /// taking from, if there is one.
     #[inline]

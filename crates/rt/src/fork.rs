@@ -8,7 +8,7 @@
 //! the forking thread is marked busy meanwhile, and what it allocates comes from the emergency
 //! store.
 
-use crate::{background, libc, mode, process, tls};
+use crate::{background, guarded, libc, mode, process, tls};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -49,6 +49,7 @@ unsafe extern "C" fn before() {
     if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
         arena.lock_all();
+        guarded::lock();
         LOCKED.store(true, Ordering::Relaxed);
     }
 }
@@ -59,6 +60,7 @@ static LOCKED: AtomicBool = AtomicBool::new(false);
 unsafe extern "C" fn after_in_parent() {
     if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
         LOCKED.store(false, Ordering::Relaxed);
+        guarded::unlock();
         arena.unlock_all();
         // SAFETY: the thread's own storage.
         unsafe { (*tls::local()).cache.set_busy(false) };
@@ -72,6 +74,7 @@ unsafe extern "C" fn after_in_child() {
         arena.set_helped(false);
         // SAFETY: the thread's own storage.
         let cache = unsafe { &mut (*tls::local()).cache };
+        guarded::unlock();
         match mode::current() {
             Some(mode) => mode.after_fork_in_child(arena),
             None => arena.after_fork_in_child(cache.heap()),

@@ -18,6 +18,7 @@ mod exit;
 mod figures;
 mod foreign;
 mod fork;
+mod guarded;
 mod hardened;
 mod libc;
 mod maps;
@@ -26,6 +27,7 @@ mod note;
 mod process;
 mod report;
 pub mod slow;
+mod stack;
 mod tls;
 
 use core::ptr::NonNull;

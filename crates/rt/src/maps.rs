@@ -9,6 +9,8 @@ pub(crate) struct Mapping {
     /// Its line, without the newline, as far as there was room for it.
     line: [u8; 256],
     used: usize,
+    /// Where the last file began that was seen to be mapped from its start, and a hash of its name.
+    base: Option<(usize, u64)>,
 }
 
 impl Mapping {
@@ -16,7 +18,7 @@ impl Mapping {
     pub(crate) fn containing(address: usize) -> Option<Self> {
         let file = File::open(c"/proc/self/maps")?;
         let mut buffer = [0_u8; 1024];
-        let mut found = Self { line: [0; 256], used: 0 };
+        let mut found = Self { line: [0; 256], used: 0, base: None };
         loop {
             let read = file.read(&mut buffer);
             if read == 0 {
@@ -28,13 +30,30 @@ impl Mapping {
                         found.line[found.used] = byte;
                         found.used += 1;
                     }
-                } else if found.contains(address) {
-                    return Some(found);
-                } else {
-                    found.used = 0;
+                    continue;
                 }
+                found.note_base();
+                if found.contains(address) {
+                    return Some(found);
+                }
+                found.used = 0;
             }
         }
+    }
+
+    /// Remembers where a file begins.
+    fn note_base(&mut self) {
+        let field = |n: usize| self.text().split(' ').nth(n).unwrap_or("");
+        let from_its_start = number(field(2)) == Some(0) && field(1).starts_with('r');
+        if from_its_start && self.name().starts_with('/') {
+            self.base = self.range().map(|range| (range.start, hash(self.name())));
+        }
+    }
+
+    /// Where the start of the file is mapped that this is a mapping of, readably.
+    pub(crate) fn base(&self) -> Option<usize> {
+        let (base, name) = self.base?;
+        (name == hash(self.name())).then_some(base)
     }
 
     fn text(&self) -> &str {
@@ -60,6 +79,13 @@ impl Mapping {
     pub(crate) fn name(&self) -> &str {
         self.text().split_ascii_whitespace().nth(5).unwrap_or("")
     }
+}
+
+/// A number that tells names apart: FNV-1a.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn number(hexadecimal: &str) -> Option<usize> {

@@ -11,7 +11,7 @@
 //! `Local::in_mode`, and marks the thread as busy while it is inside the mode, so that signal
 //! handlers find it so (`slow`).
 
-use crate::hardened;
+use crate::{guarded, hardened};
 use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
@@ -44,10 +44,13 @@ pub(crate) fn current() -> Option<Mode> {
     }
 }
 
-/// Chooses the mode that the environment asks for.
+/// Chooses the mode that the environment asks for; lets others look at what else it asks for.
 pub(crate) fn choose() -> Option<Mode> {
     let mut mode = None;
-    environment::each_with_prefix(PREFIX, |variable| mode = mode.or(Mode::named(variable)));
+    environment::each_with_prefix(PREFIX, |variable| {
+        mode = mode.or(Mode::named(variable));
+        guarded::consider(variable);
+    });
     MODE.store(mode.map_or(0, |mode| mode as u8), Ordering::Relaxed);
     mode
 }

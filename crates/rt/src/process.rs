@@ -1,6 +1,6 @@
 //! The arena of the process: made on the first allocation, there until the end.
 
-use crate::{figures, mode};
+use crate::{figures, guarded, mode};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -92,5 +92,6 @@ fn make() -> Option<&'static Arena<Linux>> {
     // Release pairs with the Acquire above.
     STATE.store(if made.is_some() { MADE } else { UNMADE }, Ordering::Release);
     futex::wake_all(&STATE);
+    guarded::begin();
     existing_arena()
 }

@@ -6,7 +6,7 @@
 
 use crate::mode::Mode;
 use crate::tls::{self, Local};
-use crate::{background, emergency, exit, foreign, mode, process, report};
+use crate::{background, emergency, exit, foreign, guarded, mode, process, report};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
@@ -99,15 +99,46 @@ fn enter_or_emergency(
     address.map_or(ptr::null_mut(), at)
 }
 
+/// Counts an object that the thread did not have at hand; tells whether it is to be guarded.
+#[inline]
+fn is_guarded_due() -> bool {
+    // SAFETY: the thread's own storage. A signal handler in between changes a number at most.
+    guarded::is_on() && unsafe { (*tls::local()).countdown.is_due() }
+}
+
+/// Gives out a guarded object, if one can be had; null says that it is to be another.
+#[cold]
+#[inline(never)]
+fn allocate_guarded(size: usize, align: usize) -> *mut u8 {
+    let given = enter(|local, _| guarded::sample::allocate(&mut local.countdown, size, align));
+    given.flatten().map_or(ptr::null_mut(), at)
+}
+
+/// Counts what a thread has at hand of the class of a size, now that something was fetched.
+#[cold]
+fn count_fetched(local: &mut Local, size: usize, align: usize) {
+    let class = if size <= MEDIUM_MAX { Class::of_aligned(size, align) } else { None };
+    local.countdown.count(class.map_or(0, |class| local.cache.at_hand(class)));
+}
+
 /// Gives out an object of a small class whose magazine is empty.
 fn refill(size: usize) -> *mut u8 {
     // Asked for first: in a mode every small object comes here, and otherwise one in many.
     if let Some(mode) = mode::current() {
         return mode.allocate(size, UNIT, false);
     }
+    if is_guarded_due() {
+        let object = allocate_guarded(size, UNIT);
+        if !object.is_null() {
+            return object;
+        }
+    }
     let class = Class::of_small(size);
     enter_or_emergency(size, UNIT, false, |local, arena| {
         let object = local.cache.refill(arena, class);
+        if guarded::is_on() {
+            count_fetched(local, size, UNIT);
+        }
         (!object.is_null()).then(|| object.addr())
     })
 }
@@ -153,8 +184,18 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
+    if is_guarded_due() {
+        let object = allocate_guarded(size, align);
+        if !object.is_null() {
+            return object;
+        }
+    }
     enter_or_emergency(size, align, false, |local, arena| {
-        local.cache.take(arena, size, align, Prefer::Dirty).map(|given| given.address)
+        let given = local.cache.take(arena, size, align, Prefer::Dirty);
+        if guarded::is_on() {
+            count_fetched(local, size, align);
+        }
+        given.map(|given| given.address)
     })
 }
 
@@ -163,6 +204,14 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
+    }
+    if is_guarded_due() {
+        let object = allocate_guarded(size, UNIT);
+        if !object.is_null() {
+            // SAFETY: just given out, with at least `size` bytes.
+            unsafe { object.write_bytes(0, size) };
+            return object;
+        }
     }
     enter_or_emergency(size, UNIT, true, |local, arena| {
         let given = local.cache.take(arena, size, UNIT, Prefer::Clean)?;
@@ -239,7 +288,13 @@ unsafe fn deallocate_rarely(object: *mut u8) {
         return unsafe { mode.deallocate(object) };
     }
     // SAFETY: the caller gives the object up.
-    let entered = enter(|local, arena| unsafe { local.cache.free_slow(arena, object.addr()) });
+    let entered = enter(|local, arena| unsafe {
+        if guarded::owns(object.addr()) {
+            guarded::free(object.addr());
+            return Ok(());
+        }
+        local.cache.free_slow(arena, object.addr())
+    });
     match entered {
         Some(Ok(())) => {}
         Some(Err(invalid)) => deallocate_other(object, invalid),
@@ -278,9 +333,9 @@ fn usable_or_report(function: &str, object: *mut u8) -> usize {
     // Looks only, so that even a busy thread may do it, unless the answer needs a lock.
     let known = match arena.map(|arena| arena.usable_size(address)) {
         Some(Ok(size)) => Some(size),
-        Some(Err(Invalid::Foreign { .. })) | None => {
-            emergency::usable(address).or_else(|| foreign::usable_size(object))
-        }
+        Some(Err(Invalid::Foreign { .. })) | None => guarded::usable_size(function, address)
+            .or_else(|| emergency::usable(address))
+            .or_else(|| foreign::usable_size(object)),
         Some(Err(invalid)) => report::invalid(function, invalid),
     };
     known.unwrap_or_else(|| report::invalid(function, Invalid::Foreign { address }))
@@ -336,7 +391,8 @@ pub fn page_size() -> usize {
 
 /// Whether `object` points into memory of Freehold's.
 pub fn owns(object: *const u8) -> bool {
-    process::any_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
+    guarded::owns(object.addr())
+        || process::any_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
 }
 
 /// Gives everything that is free back to the system, as far as this thread can reach it: its own

@@ -7,6 +7,7 @@
 //! The functions that end the fast path are written so that each statement is one or two
 //! instructions on x86-64: see `docs/design.md` for the listing and the count.
 
+use crate::guarded::sample::Countdown;
 #[cfg(target_arch = "x86_64")]
 use core::arch::asm;
 use core::mem::offset_of;
@@ -30,6 +31,8 @@ pub(crate) struct Local {
     pub(crate) will_exit: bool,
     /// Whether that has been run, in a mode.
     pub(crate) has_ended: bool,
+    /// When the thread gets its next guarded object.
+    pub(crate) countdown: Countdown,
 }
 
 const _: () = assert!(size_of::<Local>() <= 1024, "dlopen needs small thread-local storage");

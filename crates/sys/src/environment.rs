@@ -31,6 +31,21 @@ pub fn each_with_prefix(prefix: &[u8], mut each: impl FnMut(&[u8])) {
     }
 }
 
+/// Whether the program was given rights as it was started, by a set-user-ID bit for instance: then
+/// it must not do what the environment says if that can do harm. Source: `AT_SECURE` in
+/// `getauxval(3)`.
+pub fn is_privileged() -> bool {
+    const AT_SECURE: u64 = 23;
+    let mut vector = [0_u64; 64];
+    let Some(file) = File::open(c"/proc/self/auxv") else { return true };
+    // SAFETY: a u64 array may be viewed and written as bytes; the view ends with this statement.
+    let read = file.read(unsafe {
+        core::slice::from_raw_parts_mut(vector.as_mut_ptr().cast::<u8>(), size_of_val(&vector))
+    });
+    let mut pairs = vector[..read / 8].chunks_exact(2);
+    pairs.find(|pair| pair[0] == AT_SECURE).is_none_or(|pair| pair[1] != 0)
+}
+
 /// The longest part of a variable that is looked at, with its name.
 pub const MOST: usize = 256;
 
@@ -78,5 +93,10 @@ mod tests {
         let path = std::env::var("PATH").unwrap();
         let expected = std::format!("PATH={path}").into_bytes();
         assert_eq!(told, [expected[..expected.len().min(MOST)].to_vec()]);
+    }
+
+    #[test]
+    fn a_test_was_given_no_rights() {
+        assert!(!is_privileged());
     }
 }

@@ -22,6 +22,7 @@ mod linux;
 pub mod process;
 pub mod random;
 pub mod shared;
+pub mod signal;
 pub mod stderr;
 pub mod syscall;
 mod system;

@@ -38,6 +38,19 @@ impl Linux {
         Self { page_size: AtomicUsize::new(0), huge_pages: AtomicU8::new(0), guards: Guards::new() }
     }
 
+    /// Makes a committed range inaccessible, and returns its memory to the system. Where the system
+    /// has too many mappings to keep, the range may stay as it is.
+    ///
+    /// # Safety
+    /// The range is the caller's.
+    pub unsafe fn withdraw(&self, at: usize, bytes: usize) {
+        // SAFETY: the caller's range, which nobody uses.
+        unsafe {
+            syscall::call(number::MPROTECT, [at, bytes, PROT_NONE, 0, 0, 0]);
+            self.purge(at, bytes);
+        }
+    }
+
     fn anonymous(bytes: usize, protection: usize, flags: usize) -> Option<usize> {
         // SAFETY: a new private mapping at a place of the kernel's choice disturbs nothing.
         let at =

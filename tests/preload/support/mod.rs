@@ -1,5 +1,6 @@
 //! What all tests use: finding the library, compiling the programs, running them, skipping.
 
+pub(crate) mod calls;
 pub(crate) mod child;
 pub(crate) mod compile;
 pub(crate) mod cross;
