@@ -68,16 +68,14 @@ impl Purger {
 pub struct Watch {
     /// Granules claimed until the last tick.
     claims: u64,
-    /// Bytes claimed in the last tick.
-    claimed: usize,
-    /// Bytes claimed in a tick, lately.
-    demand: usize,
+    /// Bytes claimed in each of the last ticks, the last one first.
+    claimed: [usize; purge::TICKS_REMEMBERED],
 }
 
 impl Watch {
     /// Whether anything was claimed in the last tick.
     pub fn has_seen_claims(&self) -> bool {
-        self.claimed > 0
+        self.claimed[0] > 0
     }
 }
 
@@ -127,12 +125,14 @@ impl<S: System> Arena<S> {
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     pub fn purge_idle(&self, watch: &mut Watch) -> bool {
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
-        let claimed = claims.saturating_sub(watch.claims) as usize * GRANULE;
-        *watch = Watch { claims, claimed, demand: purge::demand(watch.demand, claimed) };
+        watch.claimed.rotate_right(1);
+        watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
+        watch.claims = claims;
+        let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let (peak, _) = self.count_down(used, 0);
-        let keep = purge::idle_bound(used, peak, watch.demand);
+        let keep = purge::idle_bound(used, peak, demand);
         let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
@@ -144,7 +144,7 @@ impl<S: System> Arena<S> {
             }
             dirty = dirty.saturating_sub(purged);
         }
-        watch.demand >= GRANULE
+        demand > 0
     }
 
     /// Whether memory was purged a moment ago, by whomever.

@@ -18,23 +18,24 @@ pub const STEP: usize = 2 * BLOCK;
 pub const REGRET_MILLISECONDS: u64 = 100;
 /// So many bytes released without regret take one byte of the boost away.
 const RELEASES_TO_A_BYTE: usize = 8;
-/// The boost halves in this time.
-pub const HALF_LIFE_MILLISECONDS: u64 = 250;
+/// The boost, and what is left of a peak, halves in this time.
+pub const HALF_LIFE_MILLISECONDS: u64 = 1000;
 
 /// A program in which nothing was purged for so long is growing, if it changes at all.
 pub const GROWING_AFTER_MILLISECONDS: u64 = 1000;
 /// How often the background thread looks.
 pub const TICK_MILLISECONDS: u64 = 100;
+/// How many of the last ticks count when what will be claimed is foretold.
+pub const TICKS_REMEMBERED: usize = 5;
 /// How many ticks the background thread of a program stays that allocates, but has a single thread.
 pub const TICKS_ALONE: u32 = 2;
 /// Dirty free bytes for which a background thread is started: as many as may always stay, so that
 /// small programs never have one.
 pub const WORTH_A_THREAD: usize = FLOOR;
 
-/// The bytes that are claimed in a [tick](TICK_MILLISECONDS), as far as the last ones tell, when it
-/// was `before` so far and in the last one `claimed`. Without claims little is left after a second.
-pub fn demand(before: usize, claimed: usize) -> usize {
-    claimed.max(before / 4)
+/// The bytes that may be claimed in a [tick](TICK_MILLISECONDS), when these were in the last ones.
+pub fn demand(claimed: [usize; TICKS_REMEMBERED]) -> usize {
+    claimed.into_iter().fold(0, usize::max)
 }
 
 /// The dirty free bytes that the background thread leaves: of those that were in use until lately,
@@ -105,13 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn within_a_second_without_claims_nothing_may_stay() {
-        let mut left = demand(0, 1 << 30);
-        for _ in 0..1000 / TICK_MILLISECONDS {
-            left = demand(left, 0);
-        }
-        assert!(idle_bound(0, 1 << 30, left) < 4096);
-        assert_eq!(idle_bound(0, 0, demand(left, FLOOR)), FLOOR);
+    fn after_half_a_second_without_claims_nothing_may_stay() {
+        let (busy, idle) = ([0, 0, 0, 0, 1 << 30], [0; TICKS_REMEMBERED]);
+        assert_eq!(TICKS_REMEMBERED as u64 * TICK_MILLISECONDS, 500);
+        assert_eq!(idle_bound(0, 1 << 30, demand(busy)), 1 << 30);
+        assert_eq!(idle_bound(0, 1 << 30, demand(idle)), 0);
+        assert_eq!(idle_bound(0, 0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
     }
 
     #[test]
@@ -135,9 +135,9 @@ mod tests {
     fn the_boost_rises_with_regret_and_falls_with_time_and_releases() {
         assert_eq!(raised(0, 10, 1000), 20);
         assert_eq!(raised(990, 10, 1000), 1000);
-        assert_eq!(decayed(1024, 250, 0), 512);
-        assert_eq!(decayed(1024, 10_000, 0), 0);
+        assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 0), 512);
+        assert_eq!(decayed(1024, 20 * HALF_LIFE_MILLISECONDS, 0), 0);
         assert_eq!(decayed(1024, 0, 4096), 512);
-        assert_eq!(decayed(1024, 250, 4096), 0);
+        assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 4096), 0);
     }
 }

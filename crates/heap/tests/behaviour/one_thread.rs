@@ -391,7 +391,7 @@ fn dirty_free_memory_stays_within_its_bound_without_anybody_asking() {
     for size in [800, MEDIUM_MAX, 100_000, 5 << 20] {
         let count = (256 << 20) / size;
         let all: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
-        estate.arena().system().advance(1000);
+        estate.arena().system().advance(10_000);
         thread.free_all(all);
         let dirty = estate.arena().granules_in_use().dirty * GRANULE;
         assert!(dirty <= 12 << 20, "{} MiB stay dirty after size {size}", dirty >> 20);
