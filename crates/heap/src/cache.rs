@@ -311,6 +311,23 @@ impl ThreadCache {
         true
     }
 
+    /// Fills the empty magazine of a class. Fails if there is none, or if a signal handler has put
+    /// something into it meanwhile.
+    #[must_use]
+    pub(crate) fn fill(&mut self, class: Class, objects: impl Iterator<Item = usize>) -> bool {
+        let top = &mut self.tops[usize::from(class.0)];
+        let first = *top;
+        if first as u8 != EMPTY {
+            return false;
+        }
+        // SAFETY: the magazine is this thread's.
+        let next = unsafe { Magazine::fill(first, objects) };
+        // Last: what is below belongs to whoever takes it.
+        compiler_fence(Ordering::SeqCst);
+        *top = next;
+        true
+    }
+
     /// Empties a magazine, and returns what was in it.
     pub(crate) fn empty(&mut self, class: Class) -> Rounds {
         let n = usize::from(class.0);

@@ -55,6 +55,14 @@ pub struct Info {
     pub hot: u8,
 }
 
+impl Info {
+    /// How many objects fit into so many bytes of a slab.
+    #[inline]
+    pub(crate) fn objects_in(&self, bytes: usize) -> usize {
+        ((bytes as u64 * self.reciprocal) >> 40) as usize
+    }
+}
+
 impl Class {
     /// No class.
     pub const NONE: Self = Self(0);
@@ -141,7 +149,7 @@ impl Class {
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {
         let info = self.info();
-        let index = ((offset as u64 * info.reciprocal) >> 40) as usize;
+        let index = info.objects_in(offset);
         let starts = index * info.size as usize == offset;
         (starts && offset < info.span as usize).then_some(index)
     }

@@ -294,12 +294,8 @@ impl ThreadCache {
         let rounds = self.empty(class);
         let rounds = rounds.as_slice();
         let (old, new) = rounds.split_at(rounds.len().saturating_sub(kept));
-        for &object in new {
-            // There is room: the magazine is empty, or a signal handler has put something in, and
-            // then the last few are lost to it.
-            self.push(class, object);
-        }
-        self.give_back(arena, class, old)
+        let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
+        self.give_back(arena, class, unwanted)
     }
 
     /// Gives objects of one class back to their slabs: at once where the heap is attached to the
@@ -385,14 +381,19 @@ impl ThreadCache {
 }
 
 /// The objects at the beginning of a list that are in word `n` of the bits of the slab at `base`,
-/// as a mask, and how many they are. An object that comes a second time ends the row.
+/// as a mask, and how many they are. An object that comes a second time ends the row. That each is
+/// the start of an object of its slab was found out when the thread kept it.
 fn neighbours(class: Class, base: usize, n: usize, objects: &[usize]) -> (u64, usize) {
-    let (mut mask, mut count) = (0, 0);
+    let info = class.info();
+    let bytes_in_word = 64 * info.size as usize;
+    let (first, end) = (n * bytes_in_word, ((n + 1) * bytes_in_word).min(info.span as usize));
+    let (mut mask, mut count) = (0_u64, 0);
     for &object in objects {
-        let offset = object.wrapping_sub(base);
-        let index = if offset < GRANULE { class.object_at(offset) } else { None };
-        let Some(index) = index.filter(|index| index / 64 == n) else { break };
-        let bit = 1 << (index % 64);
+        let offset = object.wrapping_sub(base + first);
+        if offset >= end - first {
+            break;
+        }
+        let bit = 1 << info.objects_in(offset);
         if mask & bit != 0 {
             break;
         }

@@ -322,7 +322,7 @@ impl<S: System> Arena<S> {
             // SAFETY: the slab is attached to the heap whose lock is held.
             let local = unsafe { &mut *self.local(g) };
             if local.balance <= 0 && word.look().1 != Count::NONE {
-                local.balance += word.drain().0 as i16;
+                local.drained(word.drain());
             }
             let count = local.take(self.tables.address(g), info, self.bits(g), taken);
             if local.is_exhausted(info) {
@@ -432,7 +432,7 @@ impl<S: System> Arena<S> {
         }
         // SAFETY: the slab is attached to the heap whose lock is held.
         let local = unsafe { &mut *self.local(g) };
-        local.balance += mask.count_ones() as i16;
+        local.took_back(n, mask);
         let free = local.free_count(info) + self.word(g).count().look().1.count();
         // One empty slab stays, so that a heap at the edge of a slab does not make and release it
         // in turn.
@@ -549,7 +549,7 @@ impl<S: System> Arena<S> {
                 return;
             }
             // Frees came from elsewhere: take them over and try again.
-            local.balance += word.drain().0 as i16;
+            local.drained(word.drain());
         }
     }
 }

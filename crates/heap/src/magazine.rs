@@ -75,6 +75,21 @@ impl Magazine {
         (self.count.load(Ordering::Relaxed) as usize).min(ROUNDS)
     }
 
+    /// Puts objects into an empty magazine whose next free slot is `first`, as many as there is room
+    /// for, and returns its next free slot then.
+    ///
+    /// # Safety
+    /// The caller has the magazine.
+    pub(crate) unsafe fn fill(first: usize, objects: impl Iterator<Item = usize>) -> usize {
+        let mut next = first;
+        for object in objects.take(ROUNDS) {
+            // SAFETY: the magazine has so many slots from the first on.
+            unsafe { at::<usize>(next).write(object) };
+            next += SLOT;
+        }
+        next
+    }
+
     /// Copies out the objects that the last user left in it.
     ///
     /// # Safety
@@ -89,11 +104,11 @@ impl Magazine {
     /// # Safety
     /// The caller has the magazine.
     pub(crate) unsafe fn copy_below(slot: usize) -> Rounds {
-        let mut rounds = Rounds::NONE;
-        for slot in (Self::first_slot(Self::of_slot(slot))..slot).step_by(SLOT) {
-            // SAFETY: a slot of the magazine below the next free one.
-            rounds.push(unsafe { at::<usize>(slot).read() });
-        }
+        let count = Self::rounds_below(slot);
+        let mut rounds = Rounds { count, ..Rounds::NONE };
+        let first = at::<usize>(Self::first_slot(Self::of_slot(slot)));
+        // SAFETY: `count` slots of the magazine below the next free one, which is at most the last.
+        unsafe { first.copy_to_nonoverlapping(rounds.objects.as_mut_ptr(), count.min(ROUNDS)) };
         rounds
     }
 }
@@ -148,14 +163,6 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// None.
     pub(crate) const NONE: Self = Self { objects: [0; ROUNDS], count: 0 };
-
-    /// Adds an object, if there is room.
-    pub(crate) fn push(&mut self, object: usize) {
-        if self.count < ROUNDS {
-            self.objects[self.count] = object;
-            self.count += 1;
-        }
-    }
 
     /// The objects, oldest first.
     pub(crate) fn as_slice(&self) -> &[usize] {

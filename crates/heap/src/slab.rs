@@ -7,10 +7,11 @@
 use crate::class::Info;
 use crate::tables::{Bits, SlabLocal};
 use freehold_sync::freed;
+use freehold_sync::word::Count;
 
 impl SlabLocal {
     /// A slab all of whose objects are untouched.
-    pub const NEW: Self = Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0 };
+    pub const NEW: Self = Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0, lowest: 0 };
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab
     /// is detached as it is. Below zero when bits were collected whose frees are not yet counted.
@@ -29,11 +30,12 @@ impl SlabLocal {
     pub fn take(&mut self, slab: usize, info: &Info, bits: Bits, taken: &mut [usize]) -> usize {
         let size = info.size as usize;
         let mut count = 0;
-        let mut words = 0..usize::from(info.words);
+        let mut words = usize::from(self.lowest)..usize::from(info.words);
         while self.balance > 0
             && count < taken.len()
             && let Some(n) = words.next()
         {
+            self.lowest = n as u16;
             freed::collect(bits.word(n), taken.len() - count, |bit| {
                 taken[count] = slab + (n * 64 + bit) * size;
                 count += 1;
@@ -49,8 +51,20 @@ impl SlabLocal {
         count + untouched
     }
 
+    /// Counts objects as taken back whose bits, in word `n`, the holder has set.
+    pub(crate) fn took_back(&mut self, n: usize, mask: u64) {
+        self.balance += mask.count_ones() as i16;
+        self.lowest = self.lowest.min(n as u16);
+    }
+
+    /// Takes over a count of objects whose bits, wherever they are, others have set.
+    pub(crate) fn drained(&mut self, count: Count) {
+        self.balance += count.0 as i16;
+        self.lowest = 0;
+    }
+
     /// Takes over a slab whose word says that `all` are free.
     pub fn take_over(&mut self, all: i32, info: &Info) {
-        self.balance += (all - self.free_count(info)) as i16;
+        self.drained(Count(all - self.free_count(info)));
     }
 }

@@ -79,6 +79,8 @@ pub struct SlabLocal {
     pub prev: u32,
     /// For a run: its granules.
     pub run: u32,
+    /// The first word of bits that may have one that the balance counts.
+    pub(crate) lowest: u16,
 }
 
 /// Words of bits that stand with a slab's word.

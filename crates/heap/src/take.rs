@@ -54,12 +54,9 @@ impl ThreadCache {
             None => self.take_from_shared(arena, class, &mut taken[..wanted]),
         };
         // The lowest address goes out first, so it is put in last.
-        for &object in taken[..count].iter().skip(1).rev() {
-            if !self.push(class, object) {
-                // Only if a signal handler has filled the magazine meanwhile, and then it is an
-                // object freed twice that could make this fail.
-                let _ = self.give_back(arena, class, &[object]);
-            }
+        if count > 1 && !self.fill(class, taken[1..count].iter().rev().copied()) {
+            // If this fails, too, the objects are lost: it is another thread that freed one twice.
+            let _ = self.give_back(arena, class, &taken[1..count]);
         }
         at(taken[0])
     }
