@@ -43,6 +43,11 @@ fn a_fork_in_the_middle_of_the_first_allocation_leaves_both_processes_whole() {
 }
 
 #[test]
+fn a_fork_does_not_wait_for_a_flush_that_waits_for_a_thread_that_allocates() {
+    Child::new(compile::c("fork_streams.c")).freehold().run().succeeded();
+}
+
+#[test]
 fn a_busy_process_can_spawn_vfork_and_call_the_shell() {
     Child::new(compile::c("spawn.c")).arg("20").freehold().run().succeeded();
 }

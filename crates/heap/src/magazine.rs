@@ -75,8 +75,8 @@ impl Magazine {
         (self.count.load(Ordering::Relaxed) as usize).min(ROUNDS)
     }
 
-    /// Puts objects into an empty magazine whose next free slot is `first`, as many as there is room
-    /// for, and returns its next free slot then.
+    /// Puts objects into an empty magazine whose next free slot is `first`, as many as there is
+    /// room for, and returns its next free slot then.
     ///
     /// # Safety
     /// The caller has the magazine.

@@ -8,7 +8,7 @@
 //! the forking thread is marked busy meanwhile, and what it allocates comes from the emergency
 //! store.
 
-use crate::{background, guarded, libc, mode, process, tls};
+use crate::{background, guarded, libc, mode, process, streams, tls};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -48,20 +48,29 @@ unsafe extern "C" fn before() {
     // locks, and the child had better not allocate.
     if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
+        let listed = streams::acquire(arena, cache.heap());
         arena.lock_all();
         guarded::lock();
         LOCKED.store(true, Ordering::Relaxed);
+        LISTED.store(listed, Ordering::Relaxed);
     }
 }
 
 /// Whether the forking thread has taken the locks. Written with all of them held.
 static LOCKED: AtomicBool = AtomicBool::new(false);
 
+/// Whether it has taken that of the list of streams as well. Written likewise.
+static LISTED: AtomicBool = AtomicBool::new(false);
+
 unsafe extern "C" fn after_in_parent() {
     if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
         LOCKED.store(false, Ordering::Relaxed);
+        let listed = LISTED.load(Ordering::Relaxed);
         guarded::unlock();
         arena.unlock_all();
+        if listed {
+            streams::release();
+        }
         // SAFETY: the thread's own storage.
         unsafe { (*tls::local()).cache.set_busy(false) };
     }

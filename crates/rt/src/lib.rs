@@ -28,6 +28,7 @@ mod process;
 mod report;
 pub mod slow;
 mod stack;
+mod streams;
 mod tls;
 
 use core::ptr::NonNull;

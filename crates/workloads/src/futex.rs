@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Sleeps while `word` holds `value`, or for `time`; may return early.
 pub(crate) fn wait(word: &AtomicU32, value: u32, time: Option<Duration>) {
     let time = time.map(|time| libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     });
     // SAFETY: the address is that of a live, aligned 32-bit word; the time is null, which means for

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::mapping::{Mapping, Zeroed};
@@ -27,7 +27,7 @@ const JOINING: u32 = 2;
 struct Job {
     state: AtomicU32,
     /// Set by whoever starts the thread, once it is known.
-    handle: AtomicU64,
+    handle: AtomicUsize,
     scope: AtomicPtr<c_void>,
 }
 
@@ -110,7 +110,7 @@ impl Scope<'_> {
         };
         // SAFETY: the handle is that of a thread that was not joined before: only one thread may
         // move the state to JOINING, and the handle was taken out.
-        let status = unsafe { libc::pthread_join(handle, ptr::null_mut()) };
+        let status = unsafe { libc::pthread_join(handle as libc::pthread_t, ptr::null_mut()) };
         debug_assert_eq!(status, 0);
         job.state.store(IDLE, Ordering::Release);
         true
@@ -121,7 +121,7 @@ impl Scope<'_> {
     }
 }
 
-fn create(job: *mut c_void) -> io::Result<u64> {
+fn create(job: *mut c_void) -> io::Result<usize> {
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: the pointer is to writable memory of the right type.
     check(unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
@@ -133,8 +133,8 @@ fn create(job: *mut c_void) -> io::Result<u64> {
     let status =
         unsafe { libc::pthread_create(handle.as_mut_ptr(), attributes.as_ptr(), run, job) };
     check(status)?;
-    // SAFETY: set by `pthread_create`, which succeeded.
-    Ok(unsafe { handle.assume_init() })
+    // SAFETY: set by `pthread_create`, which succeeded. A number or a pointer, by the C library.
+    Ok(unsafe { handle.assume_init() } as usize)
 }
 
 fn check(status: i32) -> io::Result<()> {
