@@ -275,3 +275,24 @@ fn time_waited_agrees_with_what_the_threads_measured_themselves() {
     let allowed = starved + threads * 4.0 * 0.5 / looks.sqrt();
     assert!((seen - truth).abs() <= allowed, "{seen} s seen, {truth} s, {allowed} s allowed");
 }
+
+#[test]
+fn the_articles_table_of_locks_is_made_again() {
+    let path = freehold().get_program().to_string_lossy().into_owned();
+    let observed = |pairs: &str, seconds: &str| {
+        let words = ["locks", "--json", "-a", "model:serial", "--", &path, "workload", "pairs"];
+        let options = ["--pairs", pairs, "--max", "4096", "--seconds", seconds];
+        json(&run(&[&words[..], &options].concat()).with(0).out)
+    };
+    let share =
+        |report: &Value| seconds_in(report, "allocator_lock") / number(&report["thread_seconds"]);
+    // The longer, the busier the machine is with other things: it takes looks.
+    let seen = |report: &Value| seconds_in(report, "allocator_lock") > 0.0;
+    let many = ["1.5", "4", "8"].iter().map(|seconds| observed("16", seconds));
+    let many = many.into_iter().find(seen).expect("one of them waits");
+    let first = rows(&many).iter().find(|row| row["kind"] == "allocator_lock");
+    let name = first.and_then(|row| row["name"].as_str()).unwrap_or_default();
+    assert!(name.contains("freehold_model_serial::MODEL"), "{many:#}");
+    let one = observed("1", "1.5");
+    assert!(share(&one) < share(&many), "{one:#} {many:#}");
+}

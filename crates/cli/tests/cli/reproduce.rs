@@ -54,6 +54,23 @@ fn a_quick_look_has_the_originals_numbers_ours_and_a_verdict_on_every_claim() {
 }
 
 #[test]
+fn the_articles_listings_have_a_row_a_thread() {
+    let words = ["oracle-listing1", "--quick", "--repeat", "1", "-a", "freehold,model:serial"];
+    let document = reproduce(&words);
+    let panels = document["panels"].as_array().expect("a list");
+    let rows = |panel: &Value| panel["rows"].as_array().expect("a list").len();
+    // Two threads a pair; Freehold may have one of its own.
+    let pairs = [1, 1, 4, 4, 16, 16];
+    assert_eq!(panels.len(), pairs.len(), "{document:#}");
+    for (panel, pairs) in panels.iter().zip(pairs) {
+        assert!((2 * pairs..=2 * pairs + 1).contains(&rows(panel)), "{panel:#}");
+    }
+    for claim in document["claims"].as_array().expect("a list") {
+        assert_ne!(claim["verdict"], "untestable", "{claim}");
+    }
+}
+
+#[test]
 fn a_stored_reproduction_is_shown_again_as_text_as_a_page_and_as_numbers() {
     let directory = directory();
     let file = |name: &str| directory.path().join(name).to_string_lossy().into_owned();

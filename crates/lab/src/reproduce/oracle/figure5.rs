@@ -1,4 +1,4 @@
-//! Figures 5 to 9: where each thread's time goes.
+//! Figures 5 to 12: where each thread's time goes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use freehold_model::{
 };
 
 use super::figure4::few_and_many_pairs;
-use super::{EXCLUSIVE, LIBC, MODELS, SOURCE, T3_STRANDS, case, params, that_fit};
+use super::{EXCLUSIVE, LIBC, MODELS, SOURCE, T3_STRANDS, case, params, plural, that_fit};
 use crate::known::FREEHOLD;
 use crate::reproduce::claims::{Judged, all_say, asked, published};
 use crate::reproduce::evidence::Evidence;
@@ -15,7 +15,7 @@ use crate::reproduce::plan::{Case, Experiment, Plan, Scale};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     name: "oracle-figure5",
-    title: "Figures 5 to 9: where each thread's time goes, a bar a thread",
+    title: "Figures 5 to 12: where each thread's time goes, a bar a thread",
     source: SOURCE,
     method: "T3, tpry and newbar: one bar a thread over an interval, user time green, kernel \
              red, waiting for locks orange, for a processor yellow",
@@ -28,47 +28,64 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 /// Seconds that a watched run lasts at least: enough looks at every thread.
 const LEAST_WATCHED_SECONDS: f64 = 1.0;
 
-fn plan(scale: &Scale) -> Plan {
-    let pairs = few_and_many_pairs(scale);
-    let pairs = pairs[pairs.len() - 1];
-    let seconds = if scale.is_quick { 0.2 } else { scale.seconds.max(LEAST_WATCHED_SECONDS) };
+/// Pairs of Figures 10 to 12.
+const MANY_PAIRS: u64 = 128;
+
+/// A run of so many pairs of which an interval in the middle is watched.
+pub(super) fn watched(pairs: u64, scale: &Scale) -> Case {
+    let seconds = watched_seconds(scale);
     let params = PairsParams {
         length: Length::Samples { count: 1, seconds, warmup_seconds: seconds / 2.0 },
         ..params(pairs, 4096, seconds)
     };
-    let watched = Case {
+    Case {
         // The start and the end of the run have waits of their own.
         watched: Some((
             Duration::from_secs_f64(seconds * 0.75),
             Duration::from_secs_f64(seconds * 0.5),
         )),
         ..case(&[pairs, 4096], params, T3_STRANDS)
-    };
+    }
+}
+
+fn watched_seconds(scale: &Scale) -> f64 {
+    if scale.is_quick { 0.2 } else { scale.seconds.max(LEAST_WATCHED_SECONDS) }
+}
+
+fn plan(scale: &Scale) -> Plan {
+    let all = few_and_many_pairs(scale);
+    let mut pairs = vec![all[all.len() - 1]];
+    if !scale.is_quick && pairs[0] != MANY_PAIRS {
+        pairs.push(MANY_PAIRS);
+    }
     let told = vec![
         format!(
-            "{pairs} pairs; the original's number of threads is not stated for these figures, and \
-             its interval was a second of a longer run"
+            "{} pairs for Figures 5 to 9, of which the original's number of threads is not \
+             stated, and its interval was a second of a longer run; Figures 10 to 12 are of \
+             {MANY_PAIRS} pairs",
+            pairs[0]
         ),
-        format!("{} s from the middle of each run are shown", seconds * 0.5),
+        format!("{} s from the middle of each run are shown", watched_seconds(scale) * 0.5),
         "on Linux a wait in a futex is counted as waiting for a lock, condition variables \
          included, as prstat's LCK does on Solaris"
             .to_owned(),
     ];
-    that_fit(Plan { cases: vec![watched], scaled: told }, scale)
+    let cases = pairs.iter().map(|&pairs| watched(pairs, scale)).collect();
+    that_fit(Plan { cases, scaled: told }, scale)
 }
 
 /// The threads that allocate and free, in the order in which they were started: those that lived
 /// longest, without the one that started them.
-fn workers(rows: &[TopRow]) -> Vec<&TopRow> {
+pub(super) fn workers(rows: &[TopRow]) -> Vec<&TopRow> {
     let mut workers: Vec<&TopRow> = rows.iter().filter(|row| row.tid != Some(row.pid)).collect();
     workers.sort_by_key(|row| row.tid);
     workers
 }
 
 /// A share, with its name.
-type Share = (&'static str, fn(&Shares) -> f64);
+pub(super) type Share = (&'static str, fn(&Shares) -> f64);
 
-const SHARES: [Share; 5] = [
+pub(super) const SHARES: [Share; 5] = [
     ("user", |shares| shares.usr),
     ("kernel", |shares| shares.sys),
     ("lock", |shares| shares.lck.unwrap_or(0.0)),
@@ -77,9 +94,7 @@ const SHARES: [Share; 5] = [
 ];
 
 fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
-    let places = evidence.places();
-    let Some(place) = places.first() else { return Vec::new() };
-    let of = |allocator: usize| {
+    let of = |place: &[u64], allocator: usize| {
         let rows = workers(evidence.threads(place, allocator)?);
         let column = |(name, share): &Share| PanelColumn {
             name: (*name).to_owned(),
@@ -88,8 +103,9 @@ fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
         };
         Some(Panel {
             title: format!(
-                "Where the time of each thread went: {}",
-                evidence.allocators[allocator].name
+                "Where the time of each thread went: {}, {}",
+                evidence.allocators[allocator].name,
+                plural(place[0])
             ),
             unit: "share".to_owned(),
             better: None,
@@ -99,11 +115,21 @@ fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
             columns: SHARES.iter().map(column).collect(),
         })
     };
-    (0..evidence.allocators.len()).filter_map(of).collect()
+    let allocators = 0..evidence.allocators.len();
+    let places = evidence.places();
+    let at = |place: &Vec<u64>| {
+        allocators.clone().filter_map(|allocator| of(place, allocator)).collect::<Vec<_>>()
+    };
+    places.iter().flat_map(at).collect()
+}
+
+/// A share in words.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// The share of all threads' time that went to something.
-fn overall(rows: &[TopRow], share: fn(&Shares) -> f64) -> Option<f64> {
+pub(super) fn overall(rows: &[TopRow], share: fn(&Shares) -> f64) -> Option<f64> {
     let workers = workers(rows);
     let seconds: f64 = workers.iter().map(|row| row.seconds).sum();
     let sum: f64 = workers.iter().map(|row| share(&row.shares) * row.seconds).sum();
@@ -119,7 +145,6 @@ fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
         rows.iter().any(|row| row.shares.lck.is_some()).then_some(())?;
         overall(rows, |shares| shares.lck.unwrap_or(0.0))
     };
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let judge = |claim: Judged, name: &str, holds: fn(f64) -> bool| match waiting(name) {
         Some(share) => claim.found(
             all_say([holds(share)].into_iter()),

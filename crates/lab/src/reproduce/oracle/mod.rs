@@ -7,6 +7,7 @@
 mod figure13;
 mod figure4;
 mod figure5;
+mod listing1;
 mod table1;
 mod table2;
 
@@ -37,12 +38,13 @@ const T3_STRANDS: u64 = 256;
 const NO_UMEM: &str = "there is no libumem for this system, and no model of it";
 const NO_HOARD: &str = "libhoard.so was not found on this machine";
 
-pub(super) static EXPERIMENTS: [&Experiment; 5] = [
+pub(super) static EXPERIMENTS: [&Experiment; 6] = [
     &table1::EXPERIMENT,
     &table2::EXPERIMENT,
     &figure4::EXPERIMENT,
     &figure5::EXPERIMENT,
     &figure13::EXPERIMENT,
+    &listing1::EXPERIMENT,
 ];
 
 /// Pairs of T3.
