@@ -43,6 +43,11 @@ fn a_write_behind_an_object_is_reported_when_it_is_freed_or_resized() {
 }
 
 #[test]
+fn a_write_behind_the_last_object_is_reported_at_the_next_malloc_of_a_process_of_one_thread() {
+    reported("after_the_last", "malloc", "overflow: ", SIZES);
+}
+
+#[test]
 fn a_write_behind_the_pages_of_a_large_object_crashes() {
     hardened("one_byte_after", 65_536).crashed();
     hardened("far_after", 65_536).crashed();

@@ -84,7 +84,7 @@ fn own(library: &Path) -> Vec<Subject> {
     vec![
         subject("C library", None, &[], 0),
         subject("Freehold", Some(library), &[], 70),
-        subject("Freehold, hardened", Some(library), &[("FREEHOLD_HARDEN", "1")], 95),
+        subject("Freehold, hardened", Some(library), &[("FREEHOLD_HARDEN", "1")], 100),
     ]
 }
 

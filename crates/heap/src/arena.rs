@@ -387,7 +387,7 @@ impl<S: System> Arena<S> {
         self.leases.lock.acquire();
         self.magazines.lock.acquire();
         self.outboxes.lock.acquire();
-        self.hardening.lock().acquire();
+        self.hardening.locks().into_iter().for_each(Lock::acquire);
         for heap in self.all_heaps() {
             heap.lock.acquire();
         }
@@ -427,7 +427,7 @@ impl<S: System> Arena<S> {
         for heap in self.all_heaps() {
             act(&heap.lock);
         }
-        act(self.hardening.lock());
+        self.hardening.locks().into_iter().for_each(&act);
         act(&self.outboxes.lock);
         act(&self.magazines.lock);
         act(&self.leases.lock);

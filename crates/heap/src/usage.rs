@@ -48,7 +48,8 @@ impl<S: System> Arena<S> {
         let (free_objects, free_in_slabs) = self.count_free_objects();
         Usage {
             committed: self.committed_blocks() as usize * BLOCK,
-            claimed: granules.used * GRANULE,
+            // Freed runs that wait in hardened mode have no memory.
+            claimed: (granules.used * GRANULE).saturating_sub(self.hardening.waiting()),
             free_in_slabs,
             free_objects,
             dirty: granules.dirty * GRANULE,

@@ -56,6 +56,19 @@ static void one_zero_after(void)
 	free(it);
 }
 
+/* The object is the one given out last, and is not freed. */
+static void after_the_last(void)
+{
+	char *it = malloc(size);
+	/* dprintf would allocate. */
+	char line[64];
+	int length = snprintf(line, sizeof line, "address: %p\n", (void *)it);
+	CHECK(write(1, line, (size_t)length) == length);
+	((volatile char *)it)[size] ^= 1;
+	void *volatile next = malloc(1);
+	dprintf(1, "survived: %p\n", next);
+}
+
 static void far_after(void)
 {
 	char *it = object();
@@ -121,11 +134,12 @@ static void asked_for_its_size_when_free(void)
 	CHECK(malloc_usable_size(it));
 }
 
+/* Where all objects are looked at when they are given out again. */
 static void written_when_free(void)
 {
 	char *it = object();
 	free(it);
-	it[size / 2] = 1;
+	it[size > 200 ? 100 : size / 2] = 1;
 	use_memory();
 }
 
@@ -233,6 +247,7 @@ static void all_usable(void)
 }
 
 static const struct test_case CASES[] = {
+	{"after_the_last", after_the_last},
 	{"all_usable", all_usable},
 	{"asked_for_its_size_when_free", asked_for_its_size_when_free},
 	{"clear_at_first", clear_at_first},

@@ -18,7 +18,7 @@ use freehold_sys::System;
 const PLACES: usize = 16;
 
 /// The most bytes of address space that wait. What is larger does not.
-const MOST_BYTES: usize = 32 << 20;
+const MOST_BYTES: usize = 16 << 20;
 
 /// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
 const NONE: u64 = 0;
@@ -143,7 +143,7 @@ impl<S: System> Arena<S> {
         // SAFETY: accessible, and of the object's run.
         let byte = |place: usize| unsafe { at::<u8>(place).read() };
         slack.clone().zip(MARK.to_ne_bytes()).all(|(place, mark)| byte(place) == mark)
-            && clear::is_clear(rest, (slack.end - rest).min(LOOKED_AT))
+            && (rest..slack.end).take(LOOKED_AT).all(|place| byte(place) == 0)
     }
 
     /// Looks at what follows the object.
@@ -178,6 +178,8 @@ impl<S: System> Arena<S> {
             return self.release_guarded(cache, address);
         }
         freed.bytes += all;
+        // Relaxed, here and below: a statistic.
+        self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
         let former = core::mem::replace(&mut freed.places[freed.next], address);
         freed.next = (freed.next + 1) % PLACES;
         self.release_former(cache, freed, former)?;
@@ -209,7 +211,9 @@ impl<S: System> Arena<S> {
         former: usize,
     ) -> Result<(), Misuse> {
         let Some(g) = self.granule_of(former) else { return Ok(()) };
-        freed.bytes -= self.run_granules(g) as usize * GRANULE;
+        let bytes = self.run_granules(g) as usize * GRANULE;
+        freed.bytes -= bytes;
+        self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.release_guarded(cache, former)
     }
 

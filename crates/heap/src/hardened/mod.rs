@@ -33,7 +33,7 @@ use crate::class::Class;
 use crate::layout::{Granule, at};
 use crate::stock::Stock;
 use core::ptr::NonNull;
-use freehold_sync::atomic::{AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 pub use seal::Secret;
@@ -42,12 +42,25 @@ pub use seal::Secret;
 pub(crate) struct Hardening {
     secret: Option<Secret>,
     threads: Stock<Thread>,
+    /// How many threads have begun so far. Written with `looking` held.
+    begun: AtomicU32,
+    /// Held by a thread that begins, and by one that looks at what others could free if there were
+    /// any.
+    looking: Lock,
+    /// Bytes of address space of freed runs that wait, of all threads.
+    waiting: AtomicUsize,
 }
 
 impl Hardening {
     /// With a secret: hardened.
     pub(crate) fn new(secret: Option<Secret>) -> Self {
-        Self { secret, threads: Stock::new() }
+        Self {
+            secret,
+            threads: Stock::new(),
+            begun: AtomicU32::new(0),
+            looking: Lock::new(),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// Whether the arena is.
@@ -56,9 +69,33 @@ impl Hardening {
         self.secret.is_some()
     }
 
-    /// The lock of the threads' stock.
-    pub(crate) fn lock(&self) -> &Lock {
-        &self.threads.lock
+    /// Notes that one more thread begins, before it touches any object.
+    fn note_thread(&self) {
+        self.looking.hold(|| self.begun.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// Bytes of address space of freed runs that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        // Relaxed: a statistic.
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Runs `look` if no other thread than the caller's has begun so far; none does meanwhile.
+    #[inline]
+    fn while_alone<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        // Relaxed: written with the lock held, and asked for once more with it.
+        let is_alone = || self.begun.load(Ordering::Relaxed) == 1;
+        if !is_alone() || !self.looking.try_acquire() {
+            return None;
+        }
+        let result = is_alone().then(look);
+        self.looking.release();
+        result
+    }
+
+    /// The locks: that of the threads' stock, and the one that keeps threads from beginning.
+    pub(crate) fn locks(&self) -> [&Lock; 2] {
+        [&self.threads.lock, &self.looking]
     }
 
     /// Gives the address space back to the system.

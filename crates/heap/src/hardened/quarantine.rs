@@ -19,7 +19,8 @@ pub(super) struct Held(u64);
 const CLASS_SHIFT: u32 = 56;
 
 impl Held {
-    const NONE: Self = Self(0);
+    /// None.
+    pub(super) const NONE: Self = Self(0);
 
     /// An object of a class.
     #[inline]
@@ -90,5 +91,57 @@ impl Quarantine {
         }
         self.bytes -= former.class().size();
         Some(former)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(n: usize, class: Class) -> Held {
+        Held::new(0x7f00_0000_0000 + n * class.size(), class)
+    }
+
+    #[test]
+    fn an_object_is_told_with_its_class() {
+        let class = Class::of_medium(5000);
+        let held = held(3, class);
+        assert_eq!((held.address(), held.class()), (0x7f00_0000_0000 + 3 * class.size(), class));
+    }
+
+    #[test]
+    fn what_comes_in_leaves_once_and_within_the_bounds() {
+        for class in [Class::of_small(16), Class::of_small(1000), Class::of_medium(30_000)] {
+            let (mut quarantine, mut random) = (Quarantine::new(), Random::new(1));
+            let mut left = std::collections::BTreeSet::new();
+            for n in 0..1000 {
+                let new = held(n, class);
+                let former = quarantine.exchange(new, &mut random);
+                assert!(former.is_none_or(|it| it != new && left.insert(it.address())));
+                while let Some(former) = quarantine.excess(new, &mut random) {
+                    assert!(former != new && left.insert(former.address()));
+                }
+                let inside = n + 1 - left.len();
+                let most = (MOST_BYTES / class.size()).max(1);
+                assert!(inside <= PLACES.min(most), "{inside} of {}", class.size());
+            }
+            while let Some(former) = quarantine.empty_one() {
+                assert!(left.insert(former.address()));
+            }
+            assert_eq!((left.len(), quarantine.bytes), (1000, 0));
+        }
+    }
+
+    #[test]
+    fn how_long_an_object_stays_cannot_be_foreseen() {
+        let (mut quarantine, mut random) = (Quarantine::new(), Random::new(1));
+        let class = Class::of_small(16);
+        let mut stays = std::collections::BTreeSet::new();
+        for n in 0..2000 {
+            if let Some(former) = quarantine.exchange(held(n, class), &mut random) {
+                stays.insert(n - (former.address() - 0x7f00_0000_0000) / class.size());
+            }
+        }
+        assert!(stays.len() > PLACES, "{} different times", stays.len());
     }
 }

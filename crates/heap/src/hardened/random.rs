@@ -22,3 +22,24 @@ impl Random {
         (((self.next() >> 32) * end as u64) >> 32) as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_below_the_end_comes_about_as_often() {
+        let mut random = Random::new(7);
+        let mut counts = [0; 30];
+        for _ in 0..30_000 {
+            counts[random.below(30)] += 1;
+        }
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn another_seed_gives_another_sequence() {
+        let (mut a, mut b) = (Random::new(1), Random::new(2));
+        assert!((0..10).any(|_| a.below(1000) != b.below(1000)));
+    }
+}

@@ -126,10 +126,15 @@ impl Slot {
     /// Seals an object of `bytes` bytes that is about to be given out. It must have been clear, and
     /// is then, up to there.
     #[inline]
-    pub(super) fn open(self, secret: Secret, bytes: usize) -> Result<(), Damage> {
+    pub(super) fn open(
+        self,
+        secret: Secret,
+        bytes: usize,
+        random: impl FnOnce(usize) -> usize,
+    ) -> Result<(), Damage> {
         let found = Self::word(self.end()).load(Ordering::Relaxed);
         let clean = found == 0 || found == secret.seal(self.end(), FREE);
-        if !clean || !clear::is_clear(self.start, self.room()) {
+        if !clean || !clear::looks_clear(self.start, self.room(), random) {
             return Err(Damage::WhenFree);
         }
         if self.has_predecessor {
@@ -243,7 +248,14 @@ impl Slot {
         let from = self.end() - slack;
         // SAFETY: inside the slot, which is the caller's; the seal follows.
         let found = unsafe { at::<u64>(from).read_unaligned() };
-        found == mark && clear::is_clear(from + BYTES, slack.min(LOOKED_AT) - BYTES)
+        let rest = slack.min(LOOKED_AT) - BYTES;
+        // Whole words, and, if that is not all, the bytes that are left before the seal.
+        let whole = rest / BYTES * BYTES;
+        let last = at::<u64>(from + slack - BYTES);
+        // SAFETY: the word before the seal.
+        let is_last_clear =
+            || rest == whole || unsafe { last.read() } >> (64 - 8 * (rest - whole)) == 0;
+        found == mark && clear::is_clear(from + BYTES, whole) && is_last_clear()
     }
 
     /// Takes an object back: seals it as free, looks at what surrounds it, and clears it.
@@ -263,5 +275,117 @@ impl Slot {
         if end > kept {
             clear::clear(self.start + kept, end - kept);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    const SECRET: Secret = Secret { mask: 0x1234_5678_9abc_def0, factor: 0x9e37_79b9_7f4a_7c15 };
+    const SIZE: usize = 64;
+
+    /// Two slots, one after the other, that nobody was given yet.
+    struct Slots(Vec<u128>);
+
+    impl Slots {
+        fn new() -> Self {
+            Self(vec![0; 2 * SIZE / 16])
+        }
+
+        fn nth(&mut self, n: usize) -> Slot {
+            let start = self.0.as_mut_ptr().expose_provenance() + n * SIZE;
+            Slot { start, size: SIZE, has_predecessor: n > 0 }
+        }
+    }
+
+    fn change(place: usize) {
+        // SAFETY: inside the slots of the test.
+        unsafe { *at::<u8>(place) ^= 1 };
+    }
+
+    #[test]
+    fn every_size_of_an_object_is_remembered_and_no_byte_of_it_is_touched() {
+        for bytes in 0..=SIZE - BYTES {
+            let mut slots = Slots::new();
+            let slot = slots.nth(0);
+            slot.open(SECRET, bytes, |_| 0).unwrap();
+            // SAFETY: inside the slots of the test.
+            let byte = |n: usize| unsafe { *at::<u8>(slot.start + n) };
+            assert!((0..bytes).all(|n| byte(n) == 0));
+            assert_eq!(slot.inspect(SECRET), Ok(bytes));
+            slot.retire(SECRET).unwrap();
+            assert!(clear::is_clear(slot.start, slot.room()));
+            assert_eq!(slot.inspect(SECRET), Err(Damage::Free));
+            assert_eq!(slot.retire(SECRET), Err(Damage::Free));
+        }
+    }
+
+    #[test]
+    fn a_change_of_any_byte_behind_an_object_is_noticed() {
+        for bytes in 0..=SIZE - BYTES {
+            for place in bytes..SIZE {
+                let mut slots = Slots::new();
+                let slot = slots.nth(0);
+                slot.open(SECRET, bytes, |_| 0).unwrap();
+                change(slot.start + place);
+                let state = SIZE - BYTES + 1..SIZE - BYTES + 3;
+                let found = slot.retire(SECRET);
+                // A state can be changed into another one, which tells another size.
+                assert!(found == Err(Damage::After) || state.contains(&place), "{bytes} {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_behind_an_object_are_noticed() {
+        for bytes in 0..=SIZE - BYTES {
+            let mut slots = Slots::new();
+            let slot = slots.nth(0);
+            slot.open(SECRET, bytes, |_| 0).unwrap();
+            clear::clear(slot.start + bytes, 1);
+            assert_eq!(slot.retire(SECRET), Err(Damage::After), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_precedes_an_object_is_sealed_and_looked_at() {
+        let mut slots = Slots::new();
+        let (first, second) = (slots.nth(0), slots.nth(1));
+        second.open(SECRET, 10, |_| 0).unwrap();
+        assert_eq!(first.inspect(SECRET), Err(Damage::Free));
+        first.open(SECRET, 10, |_| 0).unwrap();
+        assert_eq!(second.inspect(SECRET), Ok(10));
+        change(second.start - 1);
+        assert_eq!(second.retire(SECRET), Err(Damage::Before));
+    }
+
+    #[test]
+    fn a_write_to_a_free_object_is_noticed_when_it_is_given_out() {
+        for place in 0..SIZE {
+            let mut slots = Slots::new();
+            let slot = slots.nth(0);
+            slot.open(SECRET, 20, |_| 0).unwrap();
+            slot.retire(SECRET).unwrap();
+            change(slot.start + place);
+            assert_eq!(slot.open(SECRET, 20, |_| 0), Err(Damage::WhenFree), "{place}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_nobody_was_given_is_not_called_free() {
+        let mut slots = Slots::new();
+        assert_eq!(slots.nth(0).retire(SECRET), Err(Damage::Never));
+    }
+
+    #[test]
+    fn another_secret_makes_other_seals() {
+        let other = Secret { mask: 1, ..SECRET };
+        let mut slots = Slots::new();
+        let slot = slots.nth(0);
+        slot.open(SECRET, 20, |_| 0).unwrap();
+        assert_eq!(slot.inspect(other), Err(Damage::After));
     }
 }

@@ -6,19 +6,17 @@ use super::quarantine::{Held, Quarantine};
 use super::random::Random;
 use super::seal::{Damage, Slot};
 use crate::arena::Arena;
+use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
 use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
-use crate::layout::{UNIT, at};
+use crate::layout::{GRANULE, UNIT, at};
 use crate::stock::Stocked;
 use crate::tables::RUN;
 use core::ptr;
 use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
-
-/// Bytes of the object freed last that are looked at when the next is given out.
-const GLANCE: usize = 64;
 
 /// What a thread has at hand in hardened mode.
 pub struct Thread {
@@ -28,8 +26,11 @@ pub struct Thread {
     pub cache: ThreadCache,
     quarantine: Quarantine,
     freed_runs: Freed,
-    /// The object freed last, if it is still in quarantine.
-    newest: Option<Held>,
+    /// The object freed last, if any was: it is in quarantine.
+    newest: Held,
+    /// The object of a slab given out last, if it was not freed since: looked at as long as the
+    /// process has had one thread.
+    given: Held,
     random: Random,
 }
 
@@ -99,7 +100,19 @@ impl<S: System> Arena<S> {
         (bytes <= MEDIUM_MAX).then(|| Class::of_medium(bytes))
     }
 
+    /// The slot of an object of a class.
     #[inline]
+    fn slot_of(&self, address: usize, class: Class) -> Slot {
+        let granule = address & !(GRANULE - 1);
+        let base = if class.is_small() {
+            granule
+        } else {
+            let delta = self.granule_of(address).map_or(0, |g| self.tag(g).delta());
+            granule - delta as usize * GRANULE
+        };
+        Slot { start: address, size: class.size(), has_predecessor: address != base }
+    }
+
     fn sealed_at(&self, address: usize) -> Result<InUse, Misuse> {
         let Some(found) = self.object_at(address) else {
             return self.unsealed_at(address);
@@ -136,12 +149,14 @@ impl<S: System> Arena<S> {
 impl Thread {
     /// Nothing at hand. `number` is another one for each thread.
     pub fn new<S: System>(arena: &Arena<S>, number: usize) -> Self {
+        arena.hardening.note_thread();
         Self {
             link: AtomicU32::new(0),
             cache: ThreadCache::new(),
             quarantine: Quarantine::new(),
             freed_runs: Freed::new(),
-            newest: None,
+            newest: Held::NONE,
+            given: Held::NONE,
             random: Random::new(
                 arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32),
             ),
@@ -158,21 +173,64 @@ impl Thread {
         align: usize,
     ) -> Result<Option<usize>, Misuse> {
         self.glance(arena)?;
-        let Some(class) = Arena::<S>::sealed_class(size, align) else {
-            return Ok(arena.take_guarded(&mut self.cache, size, align));
-        };
-        if size == 0 && align <= UNIT {
-            return Ok(self
-                .cache
-                .take(arena, 0, UNIT, crate::blocks::Prefer::Dirty)
-                .map(|it| it.address));
+        let taken = self.take(arena, size, align);
+        if taken.is_none() {
+            return self.allocate_again(arena, size, align);
         }
-        let Some(address) = self.take_any(arena, class) else { return Ok(None) };
-        // It is an object, since it was one until now.
-        let Some(found) = arena.object_at(address) else { return Ok(None) };
-        let slot = Slot { start: address, size: class.size(), has_predecessor: found.index > 0 };
-        slot.open(arena.secret(), size).map_err(|damage| Misuse::new(damage, slot))?;
-        Ok(Some(address))
+        self.seal(arena, taken, size, align)
+    }
+
+    /// Takes once more, after all that waits was released.
+    #[cold]
+    fn allocate_again<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+    ) -> Result<Option<usize>, Misuse> {
+        self.discharge(arena)?;
+        let taken = self.take(arena, size, align);
+        self.seal(arena, taken, size, align)
+    }
+
+    /// Takes an object, which is sealed already if it is not one of a slab.
+    #[inline]
+    fn take<S: System>(&mut self, arena: &Arena<S>, size: usize, align: usize) -> Option<usize> {
+        match Self::class_of(arena, size, align) {
+            Some(Class::EMPTY) => {
+                let given = self.cache.take(arena, 0, UNIT, Prefer::Dirty)?;
+                Some(given.address)
+            }
+            Some(class) => self.take_any(arena, class),
+            None => arena.take_guarded(&mut self.cache, size, align),
+        }
+    }
+
+    /// The class that serves a request; `None` when only a run will do.
+    #[inline]
+    fn class_of<S: System>(_: &Arena<S>, size: usize, align: usize) -> Option<Class> {
+        if size == 0 && align <= UNIT {
+            return Some(Class::EMPTY);
+        }
+        Arena::<S>::sealed_class(size, align)
+    }
+
+    /// Seals an object that was taken out of a slab.
+    #[inline]
+    fn seal<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        taken: Option<usize>,
+        size: usize,
+        align: usize,
+    ) -> Result<Option<usize>, Misuse> {
+        let class = Self::class_of(arena, size, align).filter(|&class| class != Class::EMPTY);
+        let (Some(address), Some(class)) = (taken, class) else { return Ok(taken) };
+        let slot = arena.slot_of(address, class);
+        let random = |end| self.random.below(end);
+        slot.open(arena.secret(), size, random).map_err(|damage| Misuse::new(damage, slot))?;
+        self.given = Held::new(address, class);
+        Ok(taken)
     }
 
     /// Takes one of the free objects of a class that are at hand, chosen at random.
@@ -195,17 +253,25 @@ impl Thread {
         Some(self.cache.swap_any(class, first.addr(), |end| random.below(end)))
     }
 
-    /// Looks whether the object freed last is still clear.
+    /// Looks whether the object freed last is still clear, and whether the one given out last is
+    /// whole.
     #[inline]
-    fn glance<S: System>(&mut self, _arena: &Arena<S>) -> Result<(), Misuse> {
-        let Some(newest) = self.newest else { return Ok(()) };
-        let slot =
-            Slot { start: newest.address(), size: newest.class().size(), has_predecessor: false };
-        if clear::is_clear(slot.start, slot.room().min(GLANCE)) {
-            Ok(())
-        } else {
-            Err(Misuse::new(Damage::WhenFree, slot))
+    fn glance<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
+        if self.newest != Held::NONE {
+            let (start, size) = (self.newest.address(), self.newest.class().size());
+            let slot = Slot { start, size, has_predecessor: false };
+            if !clear::are_ends_clear(start, slot.room()) {
+                return Err(Misuse::new(Damage::WhenFree, slot));
+            }
         }
+        if self.given != Held::NONE {
+            let slot = arena.slot_of(self.given.address(), self.given.class());
+            let inspected = arena.hardening.while_alone(|| slot.inspect(arena.secret()));
+            if let Some(Err(damage)) = inspected {
+                return Err(Misuse::new(damage, slot));
+            }
+        }
+        Ok(())
     }
 
     /// Takes an object back.
@@ -218,13 +284,25 @@ impl Thread {
         arena: &Arena<S>,
         address: usize,
     ) -> Result<(), Misuse> {
+        let found = arena.object_at(address).filter(|found| found.class != Class::EMPTY);
+        let Some(found) = found else { return self.free_unsealed(arena, address) };
+        let (class, has_predecessor) = (found.class, found.index > 0);
+        let slot = Slot { start: address, size: class.size(), has_predecessor };
+        let held = Held::new(address, class);
+        if self.given == held {
+            self.given = Held::NONE;
+        }
+        if let Err(damage) = slot.retire(arena.secret()) {
+            return Err(Misuse::new(damage, slot));
+        }
+        self.detain(arena, held)
+    }
+
+    #[cold]
+    fn free_unsealed<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
         match arena.sealed_at(address)? {
-            InUse::Small(slot, class) => {
-                slot.retire(arena.secret()).map_err(|damage| Misuse::new(damage, slot))?;
-                self.detain(arena, Held::new(address, class))
-            }
             InUse::Large(_) => arena.free_guarded(&mut self.cache, &mut self.freed_runs, address),
-            InUse::Other => self.release(arena, address),
+            InUse::Small(..) | InUse::Other => self.release(arena, address),
         }
     }
 
@@ -232,7 +310,7 @@ impl Thread {
     #[inline]
     fn detain<S: System>(&mut self, arena: &Arena<S>, held: Held) -> Result<(), Misuse> {
         let former = self.quarantine.exchange(held, &mut self.random);
-        self.newest = Some(held);
+        self.newest = held;
         if let Some(former) = former {
             self.release(arena, former.address())?;
         }
@@ -301,7 +379,7 @@ impl Thread {
 
     /// Releases all that is in quarantine.
     fn discharge<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
-        self.newest = None;
+        self.newest = Held::NONE;
         while let Some(held) = self.quarantine.empty_one() {
             self.release(arena, held.address())?;
         }
