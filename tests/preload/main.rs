@@ -8,6 +8,7 @@ mod confined;
 mod conformance;
 mod contexts;
 mod cxx;
+mod debugging;
 mod differential;
 mod early;
 mod exit;

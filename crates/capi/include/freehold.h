@@ -25,6 +25,11 @@ int freehold_version_number(void);
  * malloc is Freehold's. */
 int freehold_owns(const void *object);
 
+/* Looks at all objects, in use and freed, of a process that was started with FREEHOLD_DEBUG in its
+ * environment, and reports on standard error what is damaged. Returns how many objects are; -1
+ * without FREEHOLD_DEBUG, where nothing can be looked at. */
+int freehold_check_heap(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -29,6 +29,14 @@ pub extern "C" fn freehold_version_number() -> c_int {
     MAJOR * 10_000 + MINOR * 100 + PATCH
 }
 
+/// Looks at all objects of a process that is debugged, and returns how many are damaged; -1 if it
+/// is not debugged.
+#[unsafe(no_mangle)]
+pub extern "C" fn freehold_check_heap() -> c_int {
+    let damaged = freehold_rt::slow::check_heap();
+    damaged.map_or(-1, |count| c_int::try_from(count).unwrap_or(c_int::MAX))
+}
+
 /// 1 if `object` points into memory of Freehold's, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn freehold_owns(object: *const c_void) -> c_int {

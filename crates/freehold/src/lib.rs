@@ -76,6 +76,13 @@ unsafe impl GlobalAlloc for Freehold {
     }
 }
 
+/// Looks at all objects, in use and freed, of a process that was started with `FREEHOLD_DEBUG` in
+/// its environment, and reports on standard error what is damaged. Returns how many objects are;
+/// `None` without `FREEHOLD_DEBUG`, where nothing can be looked at.
+pub fn check_heap() -> Option<usize> {
+    freehold_rt::slow::check_heap()
+}
+
 /// Gives everything that is free back to the system, as far as this thread can reach it: what it
 /// keeps for itself, and all memory that no thread keeps. Returns the bytes given back.
 pub fn purge() -> usize {

@@ -8,6 +8,7 @@
 //! the forking thread is marked busy meanwhile, and what it allocates comes from the emergency
 //! store.
 
+use crate::stack::image;
 use crate::{background, guarded, libc, mode, process, streams, tls};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 
@@ -48,7 +49,12 @@ unsafe extern "C" fn before() {
     // locks, and the child had better not allocate.
     if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
-        let listed = streams::acquire(arena, cache.heap());
+        // A process that is debugged has one heap, which says nothing of threads.
+        let listed = !mode::is_debugging() && streams::acquire(arena, cache.heap());
+        image::close();
+        if let Some(mode) = mode::current() {
+            mode.lock();
+        }
         arena.lock_all();
         guarded::lock();
         LOCKED.store(true, Ordering::Relaxed);
@@ -71,6 +77,10 @@ unsafe extern "C" fn after_in_parent() {
         if listed {
             streams::release();
         }
+        if let Some(mode) = mode::current() {
+            mode.unlock();
+        }
+        image::open();
         // SAFETY: the thread's own storage.
         unsafe { (*tls::local()).cache.set_busy(false) };
     }
@@ -84,6 +94,7 @@ unsafe extern "C" fn after_in_child() {
         // SAFETY: the thread's own storage.
         let cache = unsafe { &mut (*tls::local()).cache };
         guarded::unlock();
+        image::reset();
         match mode::current() {
             Some(mode) => mode.after_fork_in_child(arena),
             None => arena.after_fork_in_child(cache.heap()),

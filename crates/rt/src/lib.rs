@@ -13,6 +13,7 @@ extern crate std;
 
 mod background;
 mod chunk;
+mod debugging;
 mod emergency;
 mod exit;
 mod figures;
@@ -30,6 +31,7 @@ pub mod slow;
 mod stack;
 mod streams;
 mod tls;
+mod words;
 
 use core::ptr::NonNull;
 use freehold_heap::class::Class;

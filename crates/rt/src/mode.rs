@@ -11,7 +11,7 @@
 //! `Local::in_mode`, and marks the thread as busy while it is inside the mode, so that signal
 //! handlers find it so (`slow`).
 
-use crate::{guarded, hardened};
+use crate::{debugging, guarded, hardened};
 use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
@@ -21,15 +21,22 @@ use freehold_sys::stderr::Message;
 use freehold_sys::{Linux, environment};
 
 /// What is not the usual way.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Mode {
     /// `FREEHOLD_HARDEN=1`: every object is looked at when it comes and goes.
     Hardened = 1,
+    /// `FREEHOLD_DEBUG=…`: every object is remembered, surrounded and looked at.
+    Debugging = 2,
 }
 
 /// The mode, or 0. Written before the arena is published, and never changed afterwards.
 static MODE: AtomicU8 = AtomicU8::new(0);
+
+/// Whether the process is debugged.
+pub(crate) fn is_debugging() -> bool {
+    current() == Some(Mode::Debugging)
+}
 
 const PREFIX: &[u8] = b"FREEHOLD_";
 
@@ -40,6 +47,7 @@ pub(crate) fn current() -> Option<Mode> {
     // published, which comes later.
     match MODE.load(Ordering::Relaxed) {
         1 => Some(Mode::Hardened),
+        2 => Some(Mode::Debugging),
         _ => None,
     }
 }
@@ -48,7 +56,7 @@ pub(crate) fn current() -> Option<Mode> {
 pub(crate) fn choose() -> Option<Mode> {
     let mut mode = None;
     environment::each_with_prefix(PREFIX, |variable| {
-        mode = mode.or(Mode::named(variable));
+        mode = Mode::named(variable).max(mode);
         guarded::consider(variable);
     });
     MODE.store(mode.map_or(0, |mode| mode as u8), Ordering::Relaxed);
@@ -58,6 +66,9 @@ pub(crate) fn choose() -> Option<Mode> {
 impl Mode {
     /// The mode that a variable asks for.
     fn named(variable: &[u8]) -> Option<Self> {
+        if debugging::consider(variable) {
+            return Some(Self::Debugging);
+        }
         match environment::value_of(variable, c"FREEHOLD_HARDEN")? {
             b"1" => Some(Self::Hardened),
             b"" | b"0" => None,
@@ -77,6 +88,7 @@ impl Mode {
     pub(crate) fn create_arena(self) -> Option<NonNull<Arena<Linux>>> {
         match self {
             Self::Hardened => hardened::create_arena(),
+            Self::Debugging => Arena::create(Linux::new()),
         }
     }
 
@@ -90,6 +102,7 @@ impl Mode {
                 let _ = zeroed;
                 hardened::allocate(size, align)
             }
+            Self::Debugging => debugging::allocate(size, align, zeroed),
         }
     }
 
@@ -102,6 +115,8 @@ impl Mode {
         match self {
             // SAFETY: the caller's promise.
             Self::Hardened => unsafe { hardened::deallocate(object) },
+            // SAFETY: as above.
+            Self::Debugging => unsafe { debugging::deallocate(object) },
         }
     }
 
@@ -114,6 +129,8 @@ impl Mode {
         match self {
             // SAFETY: the caller's promise.
             Self::Hardened => unsafe { hardened::reallocate(object, size) },
+            // SAFETY: as above.
+            Self::Debugging => unsafe { debugging::reallocate(object, size) },
         }
     }
 
@@ -122,6 +139,7 @@ impl Mode {
     pub(crate) fn usable_size(self, function: &str, object: *mut u8) -> usize {
         match self {
             Self::Hardened => hardened::usable_size(function, object),
+            Self::Debugging => debugging::usable_size(function, object),
         }
     }
 
@@ -130,6 +148,7 @@ impl Mode {
     pub(crate) fn trim(self) -> usize {
         match self {
             Self::Hardened => hardened::trim(),
+            Self::Debugging => debugging::trim(),
         }
     }
 
@@ -137,6 +156,7 @@ impl Mode {
     pub(crate) fn usage(self) -> Usage {
         match self {
             Self::Hardened => hardened::usage(),
+            Self::Debugging => debugging::usage(),
         }
     }
 
@@ -144,6 +164,22 @@ impl Mode {
     pub(crate) fn end_thread(self) {
         match self {
             Self::Hardened => hardened::end_thread(),
+            // A thread has nothing of its own.
+            Self::Debugging => {}
+        }
+    }
+
+    /// Before a fork, and before the arena's locks are taken.
+    pub(crate) fn lock(self) {
+        if self == Self::Debugging {
+            debugging::lock();
+        }
+    }
+
+    /// After a fork, in the parent.
+    pub(crate) fn unlock(self) {
+        if self == Self::Debugging {
+            debugging::unlock();
         }
     }
 
@@ -152,6 +188,7 @@ impl Mode {
     pub(crate) fn after_fork_in_child(self, arena: &Arena<Linux>) {
         match self {
             Self::Hardened => hardened::after_fork_in_child(arena),
+            Self::Debugging => debugging::after_fork_in_child(arena),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::mode::Mode;
 use crate::tls::{self, Local};
-use crate::{background, emergency, exit, foreign, guarded, mode, process, report};
+use crate::{background, debugging, emergency, exit, foreign, guarded, mode, process, report};
 use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
@@ -392,6 +392,7 @@ pub fn page_size() -> usize {
 /// Whether `object` points into memory of Freehold's.
 pub fn owns(object: *const u8) -> bool {
     guarded::owns(object.addr())
+        || mode::is_debugging() && debugging::owns(object.addr())
         || process::any_arena().is_some_and(|arena| arena.granule_of(object.addr()).is_some())
 }
 
@@ -406,6 +407,13 @@ pub fn trim() -> usize {
         arena.purge_all()
     });
     trimmed.unwrap_or_else(|| mode::current().map_or(0, Mode::trim))
+}
+
+/// Looks at all objects, and reports on standard error what is wrong with them; returns how many
+/// are damaged. `None` where nothing can be looked at, since the process is not debugged
+/// (`FREEHOLD_DEBUG`).
+pub fn check_heap() -> Option<usize> {
+    if mode::is_debugging() { debugging::check() } else { None }
 }
 
 /// Leaves the process without a thread of Freehold's, until it needs one again.

@@ -4,60 +4,14 @@
 //! the object, and that freed it. Each line is written on its own, without allocating.
 
 use super::pool::{FREED, LEAVING, Misuse, Note, Pool, Slot};
-use crate::stack::{Place, Registers, Stack};
-use core::fmt::{self, Write};
+use crate::stack::{Registers, Stack};
+use crate::words::{Bytes, Relation, calls, line};
 use freehold_sync::atomic::Ordering;
 use freehold_sys::process;
-use freehold_sys::stderr::Message;
 
-/// Writes a line.
-fn line(what: fmt::Arguments<'_>) {
-    let mut message = Message::new();
-    // Writing to a fixed buffer cannot fail.
-    let _ = writeln!(message, "{what}");
-}
-
-/// A number of bytes.
-struct Bytes(usize);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
-/// Where an address is with respect to an object.
-struct Relation {
-    address: usize,
-    object: usize,
-    size: usize,
-}
-
-impl Relation {
-    fn of(slot: &Slot, address: usize) -> Self {
-        let (object, size) = slot.extent();
-        Self { address, object, size }
-    }
-
-    /// Bytes from the object's end, if the address lies there or beyond.
-    fn beyond(&self) -> Option<usize> {
-        self.address.checked_sub(self.object + self.size)
-    }
-}
-
-impl fmt::Display for Relation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, object, size } = *self;
-        write!(f, "{address:#x} is ")?;
-        match (address.checked_sub(object), self.beyond()) {
-            (None, _) => write!(f, "{} before", Bytes(object - address))?,
-            (Some(0), _) => write!(f, "the start of")?,
-            (_, Some(0)) => write!(f, "just behind")?,
-            (_, Some(bytes)) => write!(f, "{} behind", Bytes(bytes))?,
-            (Some(offset), None) => write!(f, "{} into", Bytes(offset))?,
-        }
-        write!(f, " the object of {} at {object:#x}", Bytes(size))
-    }
+fn relation(slot: &Slot, address: usize) -> Relation {
+    let (object, size) = slot.extent();
+    Relation { address, object, size }
 }
 
 /// Whether the object of a slot was freed.
@@ -81,7 +35,7 @@ pub(super) fn access(pool: &Pool, address: usize, write: Option<bool>, registers
             "freehold: {verb} at {address:#x}, among guarded objects, where none was yet {end}"
         )),
         Some(slot) => {
-            let relation = Relation::of(slot, address);
+            let relation = relation(slot, address);
             let what = match (is_freed(slot), address < relation.object, relation.beyond()) {
                 (true, ..) => "use after free",
                 (false, true, _) => "underflow",
@@ -125,7 +79,7 @@ pub(super) fn end(function: &str, pool: &Pool, misuse: Misuse) -> ! {
             ));
         }
         (_, Some(slot)) => {
-            let relation = Relation::of(slot, address);
+            let relation = relation(slot, address);
             let twice = function == "free" && address == relation.object;
             let what = match (is_freed(slot), twice) {
                 (true, true) => "double free: ",
@@ -158,19 +112,4 @@ fn history(slot: &Slot) {
 fn by(what: &str, note: &Note) {
     let (thread, stack) = note.read();
     calls(format_args!("{what} by thread {thread}"), &stack);
-}
-
-/// Writes the calls of a stack, each as an address and, where that is known, a file and the place
-/// in it.
-fn calls(whose: fmt::Arguments<'_>, stack: &Stack) {
-    if stack.frames().next().is_none() {
-        return line(format_args!("  {whose}: calls unknown"));
-    }
-    line(format_args!("  {whose}:"));
-    for address in stack.frames() {
-        match Place::of(address) {
-            Some(place) => line(format_args!("    {address:#x} {place}")),
-            None => line(format_args!("    {address:#x}")),
-        }
-    }
 }

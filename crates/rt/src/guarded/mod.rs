@@ -22,10 +22,9 @@ mod pool;
 pub(crate) mod sample;
 
 use crate::mode;
-use core::fmt::Write;
+use crate::words::line;
 use freehold_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use freehold_sys::environment;
-use freehold_sys::stderr::Message;
 use pool::Pool;
 
 /// Objects in one that is guarded; 0 when none are, which is before the library's constructor has
@@ -62,11 +61,18 @@ pub(crate) fn consider(variable: &[u8]) {
     let Some(value) = environment::value_of(variable, c"FREEHOLD_GUARD") else { return };
     match parse(value) {
         Some(one_in) => ASKED_FOR.store(one_in, Ordering::Relaxed),
-        None => say(format_args!(
-            "FREEHOLD_GUARD={} is none of: off; on; a number N, to guard about one object in N",
+        None => line(format_args!(
+            "freehold: FREEHOLD_GUARD={} is none of: off; on; a number N, to guard about one \
+             object in N",
             core::str::from_utf8(value).unwrap_or("?")
         )),
     }
+}
+
+/// Whether the program has started, or begun to.
+pub(crate) fn is_constructed() -> bool {
+    // Relaxed: it comes with nothing.
+    CONSTRUCTED.load(Ordering::Relaxed)
 }
 
 /// Runs as the program starts, or when the library is loaded. The very first objects, the loader's,
@@ -87,10 +93,12 @@ pub(crate) fn begin() {
         return;
     }
     if mode::current().is_some() {
-        return say(format_args!("FREEHOLD_GUARD has no effect in the mode that is asked for"));
+        return line(format_args!(
+            "freehold: FREEHOLD_GUARD has no effect in the mode that is asked for"
+        ));
     }
     let Some(pool) = Pool::create() else {
-        return say(format_args!("there is no address space for guarded objects"));
+        return line(format_args!("freehold: there is no address space for guarded objects"));
     };
     // Release pairs with the Acquire in `pool`.
     POOL.store(core::ptr::from_ref(pool).cast_mut(), Ordering::Release);
@@ -105,12 +113,6 @@ fn parse(value: &[u8]) -> Option<u32> {
         b"on" => Some(USUAL_ONE_IN),
         number => core::str::from_utf8(number).ok()?.parse().ok().filter(|&it| it <= 1 << 30),
     }
-}
-
-fn say(what: core::fmt::Arguments<'_>) {
-    let mut message = Message::new();
-    // Writing to a fixed buffer cannot fail.
-    let _ = writeln!(message, "freehold: {what}");
 }
 
 #[used]

@@ -3,9 +3,42 @@
 use crate::libc::{PhdrInfo, dl_iterate_phdr};
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
+use freehold_sync::atomic::AtomicU32;
+use freehold_sync::gate::Gate;
+use freehold_sys::futex;
 
 const PT_LOAD: u32 = 1;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+
+/// Who asks the loader holds its lock, which would stay held in the child of a fork: nobody asks
+/// while a thread forks, and stacks that are looked at meanwhile are cut short.
+static GATE: Gate = Gate::new();
+
+/// How many milliseconds a fork waits for those who are asking at most: a signal handler that forks
+/// may have interrupted one.
+const PATIENCE: u32 = 100;
+
+/// Before a fork.
+pub(crate) fn close() {
+    let never = AtomicU32::new(0);
+    GATE.close();
+    for _ in 0..PATIENCE {
+        if GATE.is_empty() {
+            return;
+        }
+        futex::wait_shortly(&never, 0, 1);
+    }
+}
+
+/// After a fork, in the parent.
+pub(crate) fn open() {
+    GATE.open();
+}
+
+/// After a fork, in the child.
+pub(crate) fn reset() {
+    GATE.reset();
+}
 
 /// A program or library in memory.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +62,11 @@ impl Image {
     /// The image that contains `address`, if that has a table of frames.
     pub(crate) fn containing(address: usize) -> Option<Self> {
         let mut search = Search { address, visited: 0, found: None };
-        // SAFETY: the function is of the kind asked for, and the search outlives the call.
-        unsafe { dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+        if GATE.enter() {
+            // SAFETY: the function is of the kind asked for, and the search outlives the call.
+            unsafe { dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+            GATE.leave();
+        }
         search.found
     }
 

@@ -10,7 +10,7 @@
 //! Sources: the Linux Standard Base's "Exception Frames", DWARF 5 section 6.4, the processor
 //! supplements of the System V ABI for both architectures.
 
-mod image;
+pub(crate) mod image;
 mod memory;
 mod place;
 mod registers;
