@@ -1,10 +1,13 @@
 //! `freehold explain`: where the memory of a process is.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Waiting, directory, json, known, own_program, run, skipped};
+use crate::support::{
+    Waiting, compiled, directory, freehold, json, known, own_program, run, signal, skipped,
+};
 
 /// A process that is ended with the test.
 struct Running(std::process::Child);
@@ -119,4 +122,53 @@ fn what_huge_pages_keep_for_nothing_is_told_and_stacks_are_found() {
     let part = |name: &str| slack[name].as_f64().unwrap_or_else(|| panic!("{report:#}"));
     // Of each but a page or two, at the beginning, nothing was written.
     assert!(part("unused_bytes") >= 0.9 * part("examined_bytes"), "{report:#}");
+}
+
+#[test]
+fn memory_in_use_under_another_allocator_is_known_while_its_calls_are_counted() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(void) {
+            static void *volatile blocks[20000];
+            for (int i = 0; i < 20000; i++) blocks[i] = memset(malloc(1000), 1, 1000);
+            printf("%d\n", getpid());
+            fflush(stdout);
+            sleep(30);
+        }"#;
+    let directory = directory();
+    let Some(program) = compiled(&directory, "holds", SOURCE, &["-O1"]) else { return };
+    let output = directory.path().join("output");
+    let started = |more: &[&str]| {
+        // What a run before has written is not for this one.
+        let _ = fs::remove_file(&output);
+        let mut command = freehold();
+        command.args(["diagnose", "--json", "-a", "model:serial", "--output"]).arg(&output);
+        command.args(more).arg("--").arg(&program).stdout(Stdio::null()).stderr(Stdio::null());
+        let watching = Running(command.spawn().expect("it starts"));
+        loop {
+            let printed = fs::read_to_string(&output).unwrap_or_default();
+            if let Some(pid) = printed.strip_suffix('\n') {
+                return (watching, pid.to_owned());
+            }
+            std::thread::yield_now();
+        }
+    };
+    let (counting, pid) = started(&["--count"]);
+    let report = json(&run(&["explain", "--json", &pid]).with(0).out);
+    let live = report["figures"][0]["live_bytes"].as_f64();
+    assert!(live.is_some_and(|live| (19.9e6..23e6).contains(&live)), "{report:#}");
+    signal(pid.parse().expect("a number"), "KILL");
+    drop(counting);
+
+    let (observing, pid) = started(&[]);
+    let report = json(&run(&["explain", "--json", &pid]).with(0).out);
+    assert_eq!(report["figures"].as_array().map(Vec::len), Some(0), "{report:#}");
+    let missing = report["missing"].as_array().expect("a list").iter();
+    let mut remedies = missing.filter_map(|gap| gap["remedy"].as_str());
+    assert!(remedies.any(|remedy| remedy.contains("--count")), "{report:#}");
+    signal(pid.parse().expect("a number"), "KILL");
+    drop(observing);
 }
