@@ -11,6 +11,7 @@ use crossterm::terminal::{
     disable_raw_mode, enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// What the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +69,18 @@ pub(crate) fn height() -> usize {
     size().map_or(USUAL, |(_, height)| height.into())
 }
 
-/// Waits for this long, less if a key that means something is pressed.
+/// Waits for this long, less if a key that means something is pressed. A terminal that is gone
+/// counts as the wish to end: crossterm would read from it for ever.
 pub(crate) fn key_within(duration: Duration) -> Option<Key> {
-    if !event::poll(duration).ok()? {
+    let out = io::stdout();
+    let mut terminal = [PollFd::new(&out, PollFlags::IN)];
+    let time = Timespec::try_from(duration).ok();
+    // What fails is interrupted: by the end of a child, or by a change of the terminal's size.
+    let ready = rustix::event::poll(&mut terminal, time.as_ref()).unwrap_or(0);
+    if terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Some(Key::Quit);
+    }
+    if ready == 0 || !event::poll(Duration::ZERO).ok()? {
         return None;
     }
     let Event::Key(key) = event::read().ok()? else { return None };

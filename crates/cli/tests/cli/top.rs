@@ -1,8 +1,11 @@
 //! `freehold top`: where the time of each thread goes.
 
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::support::{
@@ -176,4 +179,41 @@ fn a_key_adds_up_by_process_on_the_screen() {
     drop(keys);
     let _ = child.kill();
     child.wait().expect("it ends");
+}
+
+#[test]
+fn the_screen_ends_when_its_terminal_is_gone() {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("a terminal");
+    unlockpt(&master).expect("it can be used");
+    let name = ptsname(&master, Vec::new()).expect("it has a name");
+    let terminal = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().expect("in UTF-8"))
+        .expect("it can be opened");
+    let end = || Stdio::from(terminal.try_clone().expect("another descriptor"));
+    let mut child = freehold()
+        .args(["top", "--interval", "0.1", "-p", &std::process::id().to_string()])
+        .env("TERM", "xterm")
+        .stdin(end())
+        .stdout(end())
+        .stderr(end())
+        .spawn()
+        .expect("freehold starts");
+    let mut master = File::from(master);
+    let (mut seen, mut part) = (String::new(), [0; 4096]);
+    while !seen.contains("q ends") {
+        let count = master.read(&mut part).expect("something is shown");
+        seen.push_str(&String::from_utf8_lossy(&part[..count]));
+    }
+    drop((master, terminal));
+    let late = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().expect("it can be waited for").is_none() {
+        if Instant::now() > late {
+            child.kill().expect("it can be ended");
+            panic!("it was to end by itself");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
