@@ -10,7 +10,6 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::heap::Heap;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::policy::purge;
 use crate::tally::Tally;
@@ -171,11 +170,9 @@ impl<S: System> Arena<S> {
         leased.take(2).count() == 2
     }
 
-    /// Whether a thread that has not ended has a heap of its own, besides that of heap `mine`.
-    pub fn has_threads_besides(&self, mine: Option<&Heap>) -> bool {
-        let mine = mine.map(Heap::id);
-        let mut leased = self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased());
-        leased.any(|heap| Some(heap.id()) != mine)
+    /// Whether several threads that have not ended have heaps of their own.
+    pub fn has_several_leases(&self) -> bool {
+        self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased()).take(2).count() == 2
     }
 
     /// Remembers what was purged, with what was purged just before and not claimed again. Only for

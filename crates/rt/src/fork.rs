@@ -49,8 +49,7 @@ unsafe extern "C" fn before() {
     // locks, and the child had better not allocate.
     if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
-        // A process that is debugged has one heap, which says nothing of threads.
-        let listed = !mode::is_debugging() && streams::acquire(arena, cache.heap());
+        let listed = streams::acquire(arena);
         image::close();
         if let Some(mode) = mode::current() {
             mode.lock();

@@ -7,11 +7,10 @@
 //! free.
 //!
 //! But it does so only if the process has had several threads, and says so in no way that an older
-//! glibc has as well. So the lock is taken if another thread has a heap: one that has never
-//! allocated is not seen.
+//! glibc has as well. So the lock is taken if several threads have heaps: one that has never
+//! allocated is not seen, and in debugging mode, in which there is one heap, nobody is.
 
 use freehold_heap::arena::Arena;
-use freehold_heap::heap::Heap;
 use freehold_sys::Linux;
 
 #[cfg(target_env = "gnu")]
@@ -50,9 +49,9 @@ mod list {
     pub(super) fn release() {}
 }
 
-/// Takes the lock, for the thread of heap `mine`, if others may hold it. Returns whether it did.
-pub(crate) fn acquire(arena: &Arena<Linux>, mine: Option<&Heap>) -> bool {
-    arena.has_threads_besides(mine) && list::acquire()
+/// Takes the lock, if others may hold it. Returns whether it did.
+pub(crate) fn acquire(arena: &Arena<Linux>) -> bool {
+    arena.has_several_leases() && list::acquire()
 }
 
 /// Releases the lock that was taken, in the parent.

@@ -21,6 +21,15 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A number of objects.
+pub(crate) struct Objects(pub(crate) usize);
+
+impl fmt::Display for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} object{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 /// Where an address is with respect to an object.
 pub(crate) struct Relation {
     pub(crate) address: usize,

@@ -4,7 +4,7 @@ use super::heap::Misuse;
 use super::table::{Note, Record, Table};
 use super::zones::Damage;
 use crate::stack::Stack;
-use crate::words::{Bytes, Relation, calls, line};
+use crate::words::{Bytes, Objects, Relation, calls, line};
 use core::cmp::Reverse;
 use freehold_heap::layout::at;
 use freehold_sys::{Linux, System, process};
@@ -107,8 +107,9 @@ pub(super) fn leaks(table: &Table) {
     let (objects, bytes) = live().fold((0, 0), |(n, sum), record| (n + 1, sum + record.size));
     let pid = process::process_id();
     line(format_args!(
-        "freehold: {} in {objects} objects still allocated, reachable or not (process {pid})",
-        Bytes(bytes)
+        "freehold: {} in {} still allocated, reachable or not (process {pid})",
+        Bytes(bytes),
+        Objects(objects)
     ));
     let room = (objects.max(1) * size_of::<Group>()).next_multiple_of(system.page_size());
     let Some(groups) = system.map(room) else { return };
@@ -132,8 +133,8 @@ pub(super) fn leaks(table: &Table) {
     let groups = &mut groups[..count];
     groups.sort_unstable_by_key(|group| Reverse(group.bytes));
     for group in groups.iter().take(LISTED) {
-        let (bytes, objects) = (Bytes(group.bytes), group.objects);
-        calls(format_args!("{bytes} in {objects} objects allocated"), &group.stack);
+        let (bytes, objects) = (Bytes(group.bytes), Objects(group.objects));
+        calls(format_args!("{bytes} in {objects} allocated"), &group.stack);
     }
     if count > LISTED {
         line(format_args!("  and {} places more", count - LISTED));
