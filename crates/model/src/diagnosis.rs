@@ -193,6 +193,12 @@ impl Findings {
         let busy = self.busy_seconds();
         if busy > 0.0 { seconds / busy } else { 0.0 }
     }
+
+    /// A part of the time in which threads had something to do and did not wait for a processor.
+    pub fn of_unstarved(&self, seconds: f64) -> f64 {
+        let unstarved = self.busy_seconds() - self.starved_seconds;
+        if unstarved > 0.0 { seconds / unstarved } else { 0.0 }
+    }
 }
 
 /// One of the numbers that tell what the allocator costs a program.

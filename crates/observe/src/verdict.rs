@@ -16,6 +16,12 @@ const KEPT_WAITING: f64 = 0.5;
 /// From this part of the time that threads had something to do, locks matter most.
 const LOCKS: f64 = 0.2;
 
+/// Where threads are many more than processors, each waits for one most of the time, whatever else
+/// it waits for. Then it is this part of the rest from which locks matter most, if it is this part
+/// of all the time as well.
+const LOCKS_OF_REST: f64 = 1.0 / 3.0;
+const LOCKS_AT_LEAST: f64 = 0.05;
+
 /// From so many threads a second, beginning them matters most.
 const THREADS: f64 = 200.0;
 
@@ -141,14 +147,16 @@ fn part(some: f64, all: f64) -> f64 {
 }
 
 fn locks(findings: &Findings) -> Option<(Cause, f64)> {
-    let allocator = findings.of_busy(findings.allocator_lock_seconds);
-    let other = findings.of_busy(findings.other_lock_seconds);
-    let (cause, share) = if allocator >= other {
+    let (allocator, other) = (findings.allocator_lock_seconds, findings.other_lock_seconds);
+    let (cause, seconds) = if allocator >= other {
         (Cause::AllocatorContention, allocator)
     } else {
         (Cause::OtherLock, other)
     };
-    (share >= LOCKS).then_some((cause, share / LOCKS))
+    let of_all = findings.of_busy(seconds);
+    let of_rest = findings.of_unstarved(seconds) / LOCKS_OF_REST;
+    let margin = (of_all / LOCKS).max(of_rest.min(of_all / LOCKS_AT_LEAST));
+    (margin >= 1.0).then_some((cause, margin))
 }
 
 fn threads(findings: &Findings) -> Option<(Cause, f64)> {
@@ -291,6 +299,23 @@ mod tests {
         assert_eq!(cause(&contended), Cause::AllocatorContention);
         let other = Findings { allocator_lock_seconds: 3.0, other_lock_seconds: 30.0, ..contended };
         assert_eq!(cause(&other), Cause::OtherLock);
+    }
+
+    #[test]
+    fn locks_are_seen_where_most_of_the_time_threads_wait_for_a_processor() {
+        let crowded = Findings {
+            thread_seconds: 72.0,
+            user_seconds: 5.5,
+            starved_seconds: 58.0,
+            allocator_lock_seconds: 6.0,
+            ..computing()
+        };
+        assert_eq!(cause(&crowded), Cause::AllocatorContention);
+        // A little of all, or of the rest, is not enough.
+        let little = Findings { allocator_lock_seconds: 2.5, ..crowded.clone() };
+        assert_ne!(cause(&little), Cause::AllocatorContention);
+        let computes = Findings { user_seconds: 14.0, ..crowded };
+        assert_ne!(cause(&computes), Cause::AllocatorContention);
     }
 
     #[test]

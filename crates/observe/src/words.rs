@@ -112,9 +112,15 @@ fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
     let is_allocators = findings.allocator_lock_seconds >= findings.other_lock_seconds;
     let decides = |row: &&WaitRow| (row.kind == WaitKind::AllocatorLock) == is_allocators;
     let first = locks.iter().find(decides).map(|row| format!(", most of it for {}", lock(row)));
+    let is_crowded = findings.starved_seconds > findings.cpu_seconds();
+    let rest = is_crowded.then(|| {
+        let share = percent(findings.of_unstarved(seconds));
+        format!(", {share} of that in which they did not wait for a processor,")
+    });
     format!(
-        "{} of the time in which threads had something to do went into waiting{}.",
+        "{} of the time in which threads had something to do{} went into waiting{}.",
         percent(findings.of_busy(seconds)),
+        rest.unwrap_or_default(),
         first.unwrap_or_default()
     )
 }
