@@ -129,6 +129,8 @@ fn calls_and_signals_are_counted_exactly_where_that_is_allowed() {
         static void handle(int signal) { (void)signal; }
         int main(void) {
             signal(SIGUSR1, handle);
+            // On a busy machine it takes a while to begin to count.
+            usleep(1000000);
             for (int i = 0; i < 50; i++) raise(SIGUSR1);
             for (int i = 0; i < 5000; i++) syscall(SYS_getppid);
             usleep(300000);
