@@ -26,6 +26,15 @@ static int threads(void)
 	return count;
 }
 
+/* The kernel counts a thread that was joined for a moment longer. One of the library's own would
+ * last for several tenths of a second. */
+static int is_alone(void)
+{
+	for (int i = 0; i < 50 && threads() > 1; i++)
+		usleep(1000);
+	return threads() == 1;
+}
+
 static void work_in_threads(void)
 {
 	pthread_t all[4];
@@ -51,12 +60,12 @@ int main(int argc, char **argv)
 	CHECK(argc == 2);
 	require_freehold();
 	work_in_threads();
-	CHECK(threads() == 1);
+	CHECK(is_alone());
 	go_into_the_background();
 	void *inherited = malloc(100);
 	work_in_threads();
 	free(inherited);
-	CHECK(threads() == 1);
+	CHECK(is_alone());
 	int file = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	CHECK(file >= 0 && write(file, "done", 4) == 4);
 	return 0;
