@@ -10,6 +10,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
+use crate::heap::Heap;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::policy::purge;
 use crate::tally::Tally;
@@ -170,9 +171,11 @@ impl<S: System> Arena<S> {
         leased.take(2).count() == 2
     }
 
-    /// Whether several threads that have not ended have heaps of their own.
-    pub fn has_several_leases(&self) -> bool {
-        self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased()).take(2).count() == 2
+    /// How many threads that have not ended have heaps of their own, besides that of heap `mine`.
+    pub fn leases_besides(&self, mine: Option<&Heap>) -> usize {
+        let mine = mine.map(Heap::id);
+        let leased = self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased());
+        leased.filter(|heap| Some(heap.id()) != mine).count()
     }
 
     /// Remembers what was purged, with what was purged just before and not claimed again. Only for

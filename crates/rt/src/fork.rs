@@ -49,7 +49,7 @@ unsafe extern "C" fn before() {
     // locks, and the child had better not allocate.
     if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
         cache.set_busy(true);
-        let listed = streams::acquire(arena);
+        let listed = streams::acquire(arena, cache.heap());
         image::close();
         if let Some(mode) = mode::current() {
             mode.lock();

@@ -7,10 +7,12 @@
 //! free.
 //!
 //! But it does so only if the process has had several threads, and says so in no way that an older
-//! glibc has as well. So the lock is taken if several threads have heaps: one that has never
+//! glibc has as well. So the lock is taken if another thread has a heap: one that has never
 //! allocated is not seen, and in debugging mode, in which there is one heap, nobody is.
 
+use crate::mode;
 use freehold_heap::arena::Arena;
+use freehold_heap::heap::Heap;
 use freehold_sys::Linux;
 
 #[cfg(target_env = "gnu")]
@@ -49,9 +51,11 @@ mod list {
     pub(super) fn release() {}
 }
 
-/// Takes the lock, if others may hold it. Returns whether it did.
-pub(crate) fn acquire(arena: &Arena<Linux>) -> bool {
-    arena.has_several_leases() && list::acquire()
+/// Takes the lock, for the thread of heap `mine`, if others may hold it. Returns whether it did.
+pub(crate) fn acquire(arena: &Arena<Linux>, mine: Option<&Heap>) -> bool {
+    // In a mode the thread's heap is not known here, and is one of them.
+    let own = usize::from(mode::current().is_some());
+    arena.leases_besides(mine) > own && list::acquire()
 }
 
 /// Releases the lock that was taken, in the parent.
