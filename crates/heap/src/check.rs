@@ -95,14 +95,19 @@ impl<S: System> Arena<S> {
         };
         // At rest every free is counted, so what is free and not in the holder's hands has its bit.
         let in_hand = known - i32::from(local.balance);
-        assert_eq!(free - in_hand, self.count_bits(class, g), "bits of {g:?}");
+        assert_eq!(free - in_hand, self.count_bits(class, g, 0), "bits of {g:?}");
+        // What the holder has counted it finds, although it does not look at the first words.
+        let in_sight = self.count_bits(class, g, local.lowest.into());
+        let is_found = !matches!(state, State::Attached) || in_sight >= i32::from(local.balance);
+        assert!(is_found, "{in_sight} bits of {g:?} from word {} on", local.lowest);
         free
     }
 
-    fn count_bits(&self, class: Class, g: Granule) -> i32 {
+    /// How many bits are set in the words of a slab from number `first` on.
+    fn count_bits(&self, class: Class, g: Granule, first: usize) -> i32 {
         let bits = self.bits(g);
         let words = usize::from(class.info().words);
-        let ones = (0..words).map(|n| bits.word(n).load(Ordering::Relaxed).count_ones());
+        let ones = (first..words).map(|n| bits.word(n).load(Ordering::Relaxed).count_ones());
         ones.sum::<u32>() as i32
     }
 

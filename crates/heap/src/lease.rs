@@ -69,7 +69,7 @@ impl<S: System> Arena<S> {
             Some(id) => self.heap(id as u16),
             None => self.make_exclusive()?,
         };
-        // Relaxed: read after a fork by the only thread there is.
+        // Relaxed: a hint of how many threads there are; after a fork there is one to read it.
         heap.leased.store(true, Ordering::Relaxed);
         Some(heap)
     }
@@ -100,6 +100,13 @@ impl<S: System> Arena<S> {
         heap.leased.store(false, Ordering::Relaxed);
         self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);
         released
+    }
+
+    /// How many threads that have not ended have heaps of their own, besides that of heap `mine`.
+    pub fn leases_besides(&self, mine: Option<&Heap>) -> usize {
+        let mine = mine.map(Heap::id);
+        let leased = self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased());
+        leased.filter(|heap| Some(heap.id()) != mine).count()
     }
 
     /// Makes the shared heaps let go of everything they hold.

@@ -104,11 +104,10 @@ impl Magazine {
     /// # Safety
     /// The caller has the magazine.
     pub(crate) unsafe fn copy_below(slot: usize) -> Rounds {
-        let count = Self::rounds_below(slot);
-        let mut rounds = Rounds { count, ..Rounds::NONE };
+        let mut rounds = Rounds { count: Self::rounds_below(slot).min(ROUNDS), ..Rounds::NONE };
         let first = at::<usize>(Self::first_slot(Self::of_slot(slot)));
-        // SAFETY: `count` slots of the magazine below the next free one, which is at most the last.
-        unsafe { first.copy_to_nonoverlapping(rounds.objects.as_mut_ptr(), count.min(ROUNDS)) };
+        // SAFETY: slots of the caller's magazine below the next free one, and places for as many.
+        unsafe { first.copy_to_nonoverlapping(rounds.objects.as_mut_ptr(), rounds.count) };
         rounds
     }
 }

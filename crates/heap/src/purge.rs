@@ -10,7 +10,6 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::heap::Heap;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::policy::purge;
 use crate::tally::Tally;
@@ -171,13 +170,6 @@ impl<S: System> Arena<S> {
         leased.take(2).count() == 2
     }
 
-    /// How many threads that have not ended have heaps of their own, besides that of heap `mine`.
-    pub fn leases_besides(&self, mine: Option<&Heap>) -> usize {
-        let mine = mine.map(Heap::id);
-        let leased = self.all_heaps().filter(|heap| heap.is_exclusive() && heap.is_leased());
-        leased.filter(|heap| Some(heap.id()) != mine).count()
-    }
-
     /// Remembers what was purged, with what was purged just before and not claimed again. Only for
     /// the holder of the lock.
     fn note_purged(&self, bytes: usize) {
@@ -231,9 +223,8 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(recent - bytes, Ordering::Relaxed);
         let now = self.about_in_use();
         let ceiling = (now.used + now.dirty) * GRANULE;
-        let boost = self.purger.boost.load(Ordering::Relaxed);
+        let (_, boost) = self.count_down(now.used * GRANULE, 0);
         self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);
-        self.purger.counted.store(time, Ordering::Relaxed);
     }
 
     /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest

@@ -3,30 +3,15 @@
  *
  * Usage: debugging CASE. */
 #include "check.h"
+#include "calls.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
-#define APART __attribute__((noinline, noclone))
-#define AND_GO_ON __asm__ volatile("" ::: "memory")
-
 int freehold_check_heap(void) __attribute__((weak));
 
 enum { SIZE = 100 };
-
-static APART char *allocate_it(size_t bytes)
-{
-	char *object = malloc(bytes);
-	AND_GO_ON;
-	return object;
-}
-
-static APART void free_it(void *object)
-{
-	free(object);
-	AND_GO_ON;
-}
 
 static APART char *object_of(size_t bytes)
 {

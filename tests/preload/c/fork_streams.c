@@ -1,5 +1,5 @@
 /* H1: a fork while one thread flushes all streams and waits for another, which has a stream to
- * itself and allocates: all three go on. */
+ * itself and allocates: all three go on. The thread that forks has allocated before, or has not. */
 #include "check.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -32,15 +32,21 @@ static void *flush_all(void *nothing)
 	return nothing;
 }
 
-static void *hold_stream(void *nothing)
+static void *fork_child(void *allocates_before)
 {
-	allocate_many_sizes();
-	flockfile(stream);
-	/* Meanwhile the flush begins, and then the fork. */
-	sleep_for_steps(4);
-	allocate_many_sizes();
-	funlockfile(stream);
-	return nothing;
+	if (allocates_before)
+		allocate_many_sizes();
+	sleep_for_steps(2);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		allocate_many_sizes();
+		CHECK(fflush(NULL) == 0);
+		_exit(0);
+	}
+	int status = -1;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	return NULL;
 }
 
 int main(void)
@@ -48,21 +54,16 @@ int main(void)
 	stream = tmpfile();
 	CHECK(stream);
 	for (int round = 0; round < 2; round++) {
-		pthread_t holder, flusher;
+		pthread_t flusher, forker;
 		CHECK(fputs("to be written", stream) >= 0);
-		CHECK(pthread_create(&holder, NULL, hold_stream, NULL) == 0);
+		flockfile(stream);
 		CHECK(pthread_create(&flusher, NULL, flush_all, NULL) == 0);
-		sleep_for_steps(2);
-		pid_t child = fork();
-		CHECK(child >= 0);
-		if (child == 0) {
-			allocate_many_sizes();
-			CHECK(fflush(NULL) == 0);
-			_exit(0);
-		}
-		int status = -1;
-		CHECK(waitpid(child, &status, 0) == child && status == 0);
-		CHECK(pthread_join(holder, NULL) == 0 && pthread_join(flusher, NULL) == 0);
+		CHECK(pthread_create(&forker, NULL, fork_child, round ? stream : NULL) == 0);
+		/* Meanwhile the flush begins, and then the fork. */
+		sleep_for_steps(4);
+		allocate_many_sizes();
+		funlockfile(stream);
+		CHECK(pthread_join(flusher, NULL) == 0 && pthread_join(forker, NULL) == 0);
 	}
 	return 0;
 }

@@ -3,33 +3,16 @@
  *
  * Usage: guarded CASE [SIZE]. */
 #include "check.h"
+#include "calls.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define APART __attribute__((noinline, noclone))
-
-/* After a call, so that it is one, and its caller remains on the stack. */
-#define AND_GO_ON __asm__ volatile("" ::: "memory")
-
 enum { PAGE = 4096 };
 
 static size_t size = 96;
-
-static APART char *allocate_it(size_t bytes)
-{
-	char *object = malloc(bytes);
-	AND_GO_ON;
-	return object;
-}
-
-static APART void free_it(void *object)
-{
-	free(object);
-	AND_GO_ON;
-}
 
 static APART void write_to_it(volatile char *place)
 {

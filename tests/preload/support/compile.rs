@@ -67,7 +67,11 @@ pub(crate) fn file(compiler: &str, source: &Path, arguments: &[&str]) -> PathBuf
 
 /// Everything that a source may include.
 static HEADERS: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let paths = [sources().join("c/check.h"), library::include_directory().join("freehold.h")];
+    let paths = [
+        sources().join("c/check.h"),
+        sources().join("c/calls.h"),
+        library::include_directory().join("freehold.h"),
+    ];
     let read = |path: &PathBuf| fs::read(path).expect("headers can be read");
     paths.iter().flat_map(read).collect()
 });

@@ -76,16 +76,16 @@ fn plan(scale: &Scale) -> Plan {
 
 /// The threads that allocate and free, in the order in which they were started: those that lived
 /// longest, without the one that started them.
-pub(super) fn workers(rows: &[TopRow]) -> Vec<&TopRow> {
+fn workers(rows: &[TopRow]) -> Vec<&TopRow> {
     let mut workers: Vec<&TopRow> = rows.iter().filter(|row| row.tid != Some(row.pid)).collect();
     workers.sort_by_key(|row| row.tid);
     workers
 }
 
 /// A share, with its name.
-pub(super) type Share = (&'static str, fn(&Shares) -> f64);
+type Share = (&'static str, fn(&Shares) -> f64);
 
-pub(super) const SHARES: [Share; 5] = [
+const SHARES: [Share; 5] = [
     ("user", |shares| shares.usr),
     ("kernel", |shares| shares.sys),
     ("lock", |shares| shares.lck.unwrap_or(0.0)),
@@ -93,7 +93,8 @@ pub(super) const SHARES: [Share; 5] = [
     ("asleep", |shares| shares.slp + shares.faults()),
 ];
 
-fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
+/// A panel for each run, with a row for each thread.
+pub(super) fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
     let of = |place: &[u64], allocator: usize| {
         let rows = workers(evidence.threads(place, allocator)?);
         let column = |(name, share): &Share| PanelColumn {

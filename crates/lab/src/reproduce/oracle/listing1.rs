@@ -1,9 +1,9 @@
 //! Listings 1 and 2: what `prstat -mL` shows of a program whose threads wait for one lock.
 
-use freehold_model::{Chart, Claim, Panel, PanelColumn, TopRow, Whose};
+use freehold_model::{Claim, TopRow};
 
-use super::figure5::{SHARES, overall, percent, watched, workers};
-use super::{LIBC, SOURCE, T3_STRANDS, plural, that_fit};
+use super::figure5::{overall, panels, percent, watched};
+use super::{LIBC, SOURCE, T3_STRANDS, that_fit};
 use crate::known::FREEHOLD;
 use crate::reproduce::claims::{Judged, all_say, asked, published};
 use crate::reproduce::evidence::Evidence;
@@ -33,31 +33,6 @@ fn plan(scale: &Scale) -> Plan {
             .to_owned(),
     ];
     that_fit(Plan { cases, scaled: told }, scale)
-}
-
-fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
-    let of = |place: &[u64], allocator: usize| {
-        let rows = workers(evidence.threads(place, allocator)?);
-        let column = |(name, share): &super::figure5::Share| PanelColumn {
-            name: (*name).to_owned(),
-            whose: Whose::Here,
-            values: rows.iter().map(|row| Some(share(&row.shares))).collect(),
-        };
-        Some(Panel {
-            title: format!("{}: {}", plural(place[0]), evidence.allocators[allocator].name),
-            unit: "share".to_owned(),
-            better: None,
-            chart: Chart::Shares,
-            heads: vec!["thread".to_owned()],
-            rows: rows.iter().map(|row| vec![row.name.clone()]).collect(),
-            columns: SHARES.iter().map(column).collect(),
-        })
-    };
-    let allocators = 0..evidence.allocators.len();
-    let at = |place: &Vec<u64>| {
-        allocators.clone().filter_map(|allocator| of(place, allocator)).collect::<Vec<_>>()
-    };
-    evidence.places().iter().flat_map(at).collect()
 }
 
 /// The share of the threads' time that was spent waiting, at each place; nothing where that cannot
