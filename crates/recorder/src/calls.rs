@@ -9,8 +9,9 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 use freehold_trace::record::{Function, Note, code};
 
+use crate::process::COUNTED;
 use crate::thread::{self, Thread};
-use crate::{libc, next, process, writer};
+use crate::{counting, libc, next, process, store, writer};
 
 /// Runs as the program starts: a process that never calls is in the trace as well.
 #[used]
@@ -64,6 +65,23 @@ unsafe fn end_allocation(
     }
 }
 
+/// Makes a call that is only counted.
+///
+/// # Safety
+/// `thread` came from [`begin`], and the mode has been seen.
+#[inline(always)]
+unsafe fn count_malloc(thread: *mut Thread, size: usize) -> *mut c_void {
+    // SAFETY: the caller's promise; all was found before the mode was set.
+    unsafe {
+        let object = next::ready_malloc(size);
+        if !object.is_null() {
+            counting::allocated_behind(&mut *thread, object, size as u64);
+        }
+        writer::leave(thread);
+        object
+    }
+}
+
 /// Makes and records a call to a function with an alignment.
 fn allocate_aligned(
     function: Function,
@@ -93,8 +111,22 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(thread) = begin() else {
         return next::malloc(size);
     };
-    let object = next::malloc(size);
+    if process::mode() == COUNTED {
+        // SAFETY: `begin` gave the thread.
+        return unsafe { count_malloc(thread, size) };
+    }
     // SAFETY: `begin` gave the thread.
+    unsafe { record_malloc(thread, size) }
+}
+
+/// Not within `malloc`, so that a call that is only counted saves no registers for it.
+///
+/// # Safety
+/// `thread` came from [`begin`].
+#[inline(never)]
+unsafe fn record_malloc(thread: *mut Thread, size: usize) -> *mut c_void {
+    let object = next::malloc(size);
+    // SAFETY: the caller's promise.
     unsafe { end_allocation(thread, (code::MALLOC, Function::Malloc), object, size) };
     object
 }
@@ -119,7 +151,30 @@ unsafe fn release(object: *mut c_void, variant: u8) {
         // SAFETY: the caller's promise.
         return unsafe { next::free(object) };
     };
+    if process::mode() == COUNTED {
+        // SAFETY: `begin` gave the thread, and all was found before the mode was set; the rest is
+        // the caller's promise.
+        unsafe {
+            // What the store has given out is not used again.
+            if !object.is_null() && !store::owns(object) {
+                counting::released_behind(&mut *thread, object);
+                next::ready_free(object);
+            }
+            writer::leave(thread);
+        }
+        return;
+    }
     // SAFETY: `begin` gave the thread; the rest is the caller's promise.
+    unsafe { record_release(thread, object, variant) };
+}
+
+/// Not within `free`, so that a call that is only counted saves no registers for it.
+///
+/// # Safety
+/// `thread` came from [`begin`]; as for `free(3)`.
+#[inline(never)]
+unsafe fn record_release(thread: *mut Thread, object: *mut c_void, variant: u8) {
+    // SAFETY: the caller's promise.
     unsafe {
         if object.is_null() {
             writer::noted(thread, &Note::free_null(), true);
@@ -266,6 +321,10 @@ extern "C" fn allocate_new(size: usize, align: usize) -> *mut c_void {
     let Some(thread) = begin() else {
         return next::malloc(size);
     };
+    if process::mode() == COUNTED {
+        // SAFETY: `begin` gave the thread.
+        return unsafe { count_malloc(thread, size) };
+    }
     let object = next::malloc(size);
     // SAFETY: `begin` gave the thread.
     unsafe { end_allocation(thread, (code::NEW, Function::New), object, size) };

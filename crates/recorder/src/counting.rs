@@ -16,7 +16,8 @@ use crate::{next, store, thread};
 /// What a thread has counted and not added yet.
 #[derive(Default)]
 pub(crate) struct Own {
-    /// Calls until it is added.
+    /// Calls before the one at which it is added. 0 before the thread's first call, which is one of
+    /// those that take the slow way and give it its number.
     left: u32,
     /// The thread's number among those that count; 0 before its first call.
     number: u32,
@@ -45,6 +46,8 @@ static ASKED: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// Objects that are followed at once, as long as they do not meet in the table.
 const ENTRIES: usize = 1 << 16;
+/// Bits of a scattered address that are less than the number of an entry.
+const ENTRY_SHIFT: u32 = 32 - ENTRIES.trailing_zeros();
 const NUMBER_BITS: u32 = 16;
 
 /// Whether this process has mapped a file of counts.
@@ -66,8 +69,9 @@ pub(crate) fn find() -> bool {
     let Some(base) = shared::map(path, counts::BYTES) else { return false };
     BASE.store(base, Ordering::Relaxed);
     thread::prepare_exit();
+    next::prepare();
     next::check_usable_size();
-    make_table() && take_record()
+    next::is_ready() && make_table() && take_record()
 }
 
 /// Makes the table of who asked for what. The kernel has zeroed it.
@@ -114,85 +118,129 @@ unsafe fn word<T>(at: usize) -> &'static T {
     unsafe { &*ptr::with_exposed_provenance::<T>(at) }
 }
 
-/// Counts an object that was given out.
-#[inline]
-pub(crate) fn allocated(thread: &mut Thread, object: *mut c_void, requested: u64) {
-    let Some(bytes) = size(object) else { return };
-    begin(thread);
-    let own = &mut thread.own;
-    own.allocations += 1;
-    own.requested += requested;
-    own.allocated += bytes;
-    if let Some((entry, address)) = followed(object) {
-        let number = u64::from(own.number) & ((1 << NUMBER_BITS) - 1);
-        entry.store(address << NUMBER_BITS | number, Ordering::Relaxed);
+impl Own {
+    #[inline(always)]
+    fn count_allocated(&mut self, object: *mut c_void, requested: u64, bytes: u64) {
+        self.allocations += 1;
+        self.requested += requested;
+        self.allocated += bytes;
+        if is_followed(object) {
+            let address = object.addr() as u64 >> ALIGN_BITS;
+            let number = u64::from(self.number) & ((1 << NUMBER_BITS) - 1);
+            entry(object).store(address << NUMBER_BITS | number, Ordering::Relaxed);
+        }
     }
-    end(thread, bytes);
+
+    #[inline(always)]
+    fn count_released(&mut self, object: *mut c_void, bytes: u64) {
+        self.frees += 1;
+        self.freed += bytes;
+        if is_followed(object) {
+            let asked = entry(object).load(Ordering::Relaxed);
+            if asked >> NUMBER_BITS == object.addr() as u64 >> ALIGN_BITS {
+                let number = u64::from(self.number) & ((1 << NUMBER_BITS) - 1);
+                self.followed += 1;
+                self.elsewhere += u64::from(asked & ((1 << NUMBER_BITS) - 1) != number);
+            }
+        }
+    }
+
+    /// Whether a call is to be counted as usual; what it comes to is added some calls later.
+    #[inline(always)]
+    fn is_usual(&mut self, bytes: u64) -> bool {
+        let (left, is_due) = self.left.overflowing_sub(1);
+        self.left = left;
+        !is_due && bytes < LARGE
+    }
+}
+
+/// Counts an object that was given out.
+#[inline(always)]
+pub(crate) fn allocated(thread: &mut Thread, object: *mut c_void, requested: u64) {
+    // What is of the store is never freed.
+    if !store::owns(object) {
+        allocated_behind(thread, object, requested);
+    }
+}
+
+/// Counts an object that the allocator behind has given out.
+#[inline(always)]
+pub(crate) fn allocated_behind(thread: &mut Thread, object: *mut c_void, requested: u64) {
+    // SAFETY: the object is in use by the caller, and calls are counted only once all was found.
+    let bytes = unsafe { next::ready_usable_size(object) } as u64;
+    if thread.own.is_usual(bytes) {
+        thread.own.count_allocated(object, requested, bytes);
+    } else {
+        allocated_and_added(thread, object, requested, bytes);
+    }
 }
 
 /// Counts an object that is about to be freed.
-#[inline]
+#[inline(always)]
 pub(crate) fn released(thread: &mut Thread, object: *mut c_void) {
-    let Some(bytes) = size(object) else { return };
-    begin(thread);
-    let own = &mut thread.own;
-    own.frees += 1;
-    own.freed += bytes;
-    if let Some((entry, address)) = followed(object) {
-        let asked = entry.load(Ordering::Relaxed);
-        if asked >> NUMBER_BITS == address {
-            let number = u64::from(own.number) & ((1 << NUMBER_BITS) - 1);
-            own.followed += 1;
-            own.elsewhere += u64::from(asked & ((1 << NUMBER_BITS) - 1) != number);
-        }
-    }
-    end(thread, bytes);
-}
-
-/// Bytes of an object; `None` for one of the store, which is never freed. 0 if they are not told.
-#[inline(always)]
-fn size(object: *mut c_void) -> Option<u64> {
-    // SAFETY: the object is in use by the caller.
-    (!store::owns(object)).then(|| unsafe { next::usable_size(object) } as u64)
-}
-
-/// The entry of an object that is followed, and its address without the bits that are zero.
-#[inline(always)]
-fn followed(object: *mut c_void) -> Option<(&'static AtomicU64, u64)> {
-    const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let address = object.addr() as u64 >> 4;
-    let hash = address.wrapping_mul(SCATTER) >> 32;
-    if !hash.is_multiple_of(FOLLOWED) {
-        return None;
-    }
-    let index = (hash / FOLLOWED) as usize % ENTRIES;
-    // SAFETY: the table has as many entries, was made before anything is counted, and stays.
-    let entry = unsafe { &*ASKED.load(Ordering::Relaxed).add(index) };
-    Some((entry, address))
-}
-
-#[inline(always)]
-fn begin(thread: &mut Thread) {
-    if thread.own.number == 0 {
-        introduce(thread);
+    if !store::owns(object) {
+        released_behind(thread, object);
     }
 }
 
-/// Gives the thread its number.
+/// Counts an object of the allocator behind that is about to be freed.
+#[inline(always)]
+pub(crate) fn released_behind(thread: &mut Thread, object: *mut c_void) {
+    // SAFETY: the object is in use by the caller, and calls are counted only once all was found.
+    let bytes = unsafe { next::ready_usable_size(object) } as u64;
+    if thread.own.is_usual(bytes) {
+        thread.own.count_released(object, bytes);
+    } else {
+        released_and_added(thread, object, bytes);
+    }
+}
+
 #[cold]
 #[inline(never)]
-fn introduce(thread: &mut Thread) {
-    thread.own.number = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
-    thread.own.left = CALLS;
-    thread::arrange_exit(thread);
+fn allocated_and_added(thread: &mut Thread, object: *mut c_void, requested: u64, bytes: u64) {
+    introduce(thread);
+    thread.own.count_allocated(object, requested, bytes);
+    add(&mut thread.own);
 }
 
+#[cold]
+#[inline(never)]
+fn released_and_added(thread: &mut Thread, object: *mut c_void, bytes: u64) {
+    introduce(thread);
+    thread.own.count_released(object, bytes);
+    add(&mut thread.own);
+}
+
+/// Bits of an address that are zero.
+const ALIGN_BITS: u32 = 4;
+
+/// An address, scattered: the upper bits depend on all that are lower.
 #[inline(always)]
-fn end(thread: &mut Thread, bytes: u64) {
-    let own = &mut thread.own;
-    own.left = own.left.wrapping_sub(1);
-    if own.left == 0 || bytes >= LARGE {
-        add(own);
+fn scattered(object: *mut c_void) -> u32 {
+    const SCATTER: u32 = 0x9e37_79b1;
+    (object.addr() as u32).wrapping_mul(SCATTER)
+}
+
+/// Whether an object is one of those that are followed.
+#[inline(always)]
+fn is_followed(object: *mut c_void) -> bool {
+    scattered(object) < u32::MAX / FOLLOWED as u32 + 1
+}
+
+/// The entry of an object that is followed.
+#[inline(always)]
+fn entry(object: *mut c_void) -> &'static AtomicU64 {
+    // The bits below those that are zero in all objects which are followed.
+    let index = ((scattered(object) as usize * FOLLOWED as usize) >> ENTRY_SHIFT) % ENTRIES;
+    // SAFETY: the table has as many entries, was made before anything is counted, and stays.
+    unsafe { &*ASKED.load(Ordering::Relaxed).add(index) }
+}
+
+/// Gives the thread its number, if it has none.
+fn introduce(thread: &mut Thread) {
+    if thread.own.number == 0 {
+        thread.own.number = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
+        thread::arrange_exit(thread);
     }
 }
 
@@ -200,6 +248,7 @@ fn end(thread: &mut Thread, bytes: u64) {
 #[cold]
 #[inline(never)]
 pub(crate) fn add(own: &mut Own) {
+    own.left = if own.is_ending { 0 } else { CALLS - 1 };
     let record = RECORD.load(Ordering::Relaxed);
     if record == 0 {
         return;
@@ -220,5 +269,4 @@ pub(crate) fn add(own: &mut Own) {
             unsafe { word::<AtomicU64>(record + at) }.fetch_add(count, Ordering::Relaxed);
         }
     }
-    own.left = if own.is_ending { 1 } else { CALLS };
 }

@@ -82,18 +82,55 @@ pub(crate) fn check_usable_size() {
     };
     let own = file_of(&MALLOC);
     if own.is_none() || own != file_of(&USABLE_SIZE) {
-        USABLE_SIZE.store(ptr::null_mut(), Ordering::Relaxed);
+        USABLE_SIZE.store(tells_nothing as *mut c_void, Ordering::Relaxed);
     }
 }
 
-/// Bytes of an object that can be used; 0 where the allocator does not tell.
+/// The size of an object whose allocator is not to be asked.
+unsafe extern "C" fn tells_nothing(_: *mut c_void) -> usize {
+    0
+}
+
+/// Whether all has been found that the functions below call.
+pub(crate) fn is_ready() -> bool {
+    malloc_behind().is_some() && free_behind().is_some() && usable_size_behind().is_some()
+}
+
+/// `malloc`, without a look at whether it has been found.
 ///
 /// # Safety
-/// The object is the allocator's, and in use by the caller.
+/// [`is_ready`] was true before something that this thread has seen.
 #[inline(always)]
-pub(crate) unsafe fn usable_size(object: *mut c_void) -> usize {
+pub(crate) unsafe fn ready_malloc(size: usize) -> *mut c_void {
+    // SAFETY: the caller's promise: it is not null, and never is again.
+    let malloc = unsafe { mem::transmute::<*mut c_void, Malloc>(MALLOC.load(Ordering::Relaxed)) };
+    // SAFETY: it is called as it was called here.
+    unsafe { malloc(size) }
+}
+
+/// `free` of what is not the store's, likewise.
+///
+/// # Safety
+/// As for [`ready_malloc`] and `free(3)`.
+#[inline(always)]
+pub(crate) unsafe fn ready_free(object: *mut c_void) {
+    // SAFETY: as in `ready_malloc`.
+    let free = unsafe { mem::transmute::<*mut c_void, Free>(FREE.load(Ordering::Relaxed)) };
     // SAFETY: the caller's promise.
-    usable_size_behind().map_or(0, |usable_size| unsafe { usable_size(object) })
+    unsafe { free(object) }
+}
+
+/// Bytes of an object that can be used, likewise; 0 where the allocator does not tell.
+///
+/// # Safety
+/// As for [`ready_malloc`]; the object is the allocator's, and in use by the caller.
+#[inline(always)]
+pub(crate) unsafe fn ready_usable_size(object: *mut c_void) -> usize {
+    let place = USABLE_SIZE.load(Ordering::Relaxed);
+    // SAFETY: as in `ready_malloc`.
+    let usable_size = unsafe { mem::transmute::<*mut c_void, UsableSize>(place) };
+    // SAFETY: the caller's promise.
+    unsafe { usable_size(object) }
 }
 
 /// Looks for the next allocator, if nobody has.

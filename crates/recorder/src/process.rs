@@ -59,15 +59,14 @@ static LEVEL: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody is looking for the trace, or has looked.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The mode. Relaxed: what a mode relies on was there before the mode was set, and is looked at
-/// by way of [`enter`] first.
+/// The mode. Acquire pairs with the Release in [`set_mode`]: what a mode relies on is there.
 #[inline(always)]
 pub(crate) fn mode() -> u32 {
-    WIPED.mode.load(Ordering::Relaxed)
+    WIPED.mode.load(Ordering::Acquire)
 }
 
 fn set_mode(mode: u32) {
-    // Release pairs with the Acquire in `enter`.
+    // Release pairs with the Acquire in `mode` and `enter`.
     WIPED.mode.store(mode, Ordering::Release);
 }
 
