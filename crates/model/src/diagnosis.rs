@@ -43,9 +43,16 @@ pub enum Cause {
     Idle,
     /// It ended before anything could be seen.
     TooShort,
+    /// It mostly waited, and was looked at too rarely to tell what for.
+    TooFewLooks,
 }
 
 impl Cause {
+    /// Whether too little was seen for any other verdict.
+    pub fn is_unknown(self) -> bool {
+        matches!(self, Self::TooShort | Self::TooFewLooks)
+    }
+
     /// Whether another allocator may change something.
     pub fn may_be_allocators(self) -> bool {
         matches!(
@@ -136,7 +143,10 @@ pub struct Findings {
     pub allocator_lock_seconds: f64,
     /// Waiting for other locks.
     pub other_lock_seconds: f64,
-    /// Looks at waiting threads.
+    /// How often all threads were looked at.
+    #[serde(default)]
+    pub rounds: u64,
+    /// Looks at threads that waited for a futex.
     pub looks: u64,
     /// Samples of running threads; `None` where they may not be taken.
     pub samples: Option<u64>,

@@ -177,6 +177,11 @@ impl Locks {
         self.total
     }
 
+    /// How often all threads were looked at.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks
+    }
+
     /// Whether it can be seen what threads wait for, or what would allow it.
     pub(crate) fn sees_waits(&self) -> Result<(), &'static str> {
         let access = Access { calls: self.watch.shows_calls(), ..Access::of_system() };

@@ -64,6 +64,10 @@ const HELD: f64 = 0.5;
 /// Fewer samples and looks than this say little.
 const FEW: u64 = 40;
 
+/// Fewer rounds of looks than this do not tell a program that waits for locks from one that has
+/// nothing to do: of one that spends half its time in locks, they miss all of it once in 256 times.
+const FEW_ROUNDS: u64 = 8;
+
 /// Less processor time than this is too little to be divided by ticks.
 const FEW_SECONDS: f64 = 0.1;
 
@@ -83,7 +87,7 @@ pub(crate) fn judge(findings: &Findings) -> (Cause, Confidence) {
 /// Whether there was enough to see of what a verdict rests on.
 fn is_enough(cause: Cause, findings: &Findings) -> bool {
     match cause {
-        Cause::TooShort => false,
+        Cause::TooShort | Cause::TooFewLooks => false,
         Cause::AllocatorContention | Cause::OtherLock => findings.looks >= FEW,
         // Counted, and compared with ticks of the clock.
         Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => {
@@ -128,7 +132,13 @@ fn idle(findings: &Findings) -> Option<(Cause, f64)> {
     let busy = part(active, findings.seconds);
     let of_threads = part(active, findings.thread_seconds);
     let is_idle = busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE);
-    is_idle.then(|| (Cause::Idle, IDLE / busy.min(of_threads).max(1e-9)))
+    is_idle.then(|| resting(findings, IDLE / busy.min(of_threads).max(1e-9)))
+}
+
+/// Threads that hardly ran waited for nobody, as far as was seen; which is not to be said if hardly
+/// anybody looked.
+fn resting(findings: &Findings, margin: f64) -> (Cause, f64) {
+    if findings.rounds < FEW_ROUNDS { (Cause::TooFewLooks, 1.0) } else { (Cause::Idle, margin) }
 }
 
 /// Memory that is free and not given back: asked only where nothing is the matter with time.
@@ -255,7 +265,7 @@ fn starved(findings: &Findings) -> Option<(Cause, f64)> {
 fn remainder(findings: &Findings) -> (Cause, f64) {
     let wanted = findings.wanted_seconds();
     let share = part(wanted, findings.seconds);
-    if share >= 0.5 { (Cause::Computing, share / 0.5) } else { (Cause::Idle, 1.0 - share) }
+    if share >= 0.5 { (Cause::Computing, share / 0.5) } else { resting(findings, 1.0 - share) }
 }
 
 #[cfg(test)]
@@ -273,6 +283,7 @@ mod tests {
             user_seconds: 19.0,
             system_seconds: 0.1,
             starved_seconds: 0.5,
+            rounds: 900,
             looks: 900,
             samples: Some(3800),
             ..Findings::default()
@@ -444,6 +455,22 @@ mod tests {
         assert_eq!(judge(&idle), (Cause::Idle, Confidence::High));
         let short = Findings { seconds: 0.1, ..computing() };
         assert_eq!(judge(&short), (Cause::TooShort, Confidence::Low));
+    }
+
+    #[test]
+    fn a_program_that_hardly_anybody_looked_at_is_not_called_idle() {
+        let idle = Findings { user_seconds: 0.01, starved_seconds: 0.0, ..computing() };
+        let unseen = Findings { rounds: FEW_ROUNDS - 1, ..idle.clone() };
+        assert_eq!(judge(&unseen), (Cause::TooFewLooks, Confidence::Low));
+        assert_eq!(cause(&Findings { rounds: FEW_ROUNDS, ..idle }), Cause::Idle);
+        // Where it is only in part that it ran, too.
+        let partly = Findings { user_seconds: 4.0, rounds: 1, ..computing() };
+        assert_eq!(cause(&partly), Cause::TooFewLooks);
+        // Time on a processor is counted, however few the looks.
+        assert_eq!(cause(&Findings { rounds: 1, ..computing() }), Cause::Computing);
+        // Locks that were seen all the same are told.
+        let locks = Findings { rounds: 1, other_lock_seconds: 15.0, ..unseen };
+        assert_eq!(judge(&locks), (Cause::OtherLock, Confidence::High));
     }
 
     #[test]

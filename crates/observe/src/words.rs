@@ -55,6 +55,9 @@ fn verdict(cause: Cause) -> &'static str {
              output."
         }
         Cause::TooShort => "It ended before anything could be seen.",
+        Cause::TooFewLooks => {
+            "Not enough evidence: it mostly waited, and was looked at too rarely to tell what for."
+        }
     }
 }
 
@@ -104,6 +107,13 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
             percent(1.0 - share(findings.busy_seconds(), findings.thread_seconds))
         ),
         Cause::TooShort => format!("It ran for {:.2} s.", findings.seconds),
+        Cause::TooFewLooks => format!(
+            "{}; its threads were looked at {} times in {:.1} s, since looking took all that it \
+             may, or the machine had no processor for it.",
+            used(findings),
+            findings.rounds,
+            findings.seconds
+        ),
     }
 }
 
@@ -301,7 +311,7 @@ pub(crate) fn switching(cause: Cause) -> &'static str {
         | Cause::Starved
         | Cause::Computing
         | Cause::Idle => "Another allocator would likely change next to nothing.",
-        Cause::TooShort => "Nothing can be said; let it run for longer.",
+        Cause::TooShort | Cause::TooFewLooks => "Nothing can be said; let it run for longer.",
     }
 }
 

@@ -152,6 +152,7 @@ fn name(cause: Cause) -> &'static str {
         Cause::Computing => "Computing",
         Cause::Idle => "Nothing to do",
         Cause::TooShort => "Too short",
+        Cause::TooFewLooks => "Not enough evidence",
     }
 }
 

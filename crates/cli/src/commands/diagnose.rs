@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use freehold_lab::process;
-use freehold_model::{Cause, Diagnosis};
+use freehold_model::Diagnosis;
 use freehold_observe::diagnose::Diagnose as Watching;
 use freehold_report::{diagnosis, provenance};
 
@@ -22,7 +22,8 @@ Examples:
 
 The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
 false sharing, page faults, mapping, advice, growing memory, threads that begin and end, too few
-processors, computing, nothing to do. It says what it rests on, and how sure it is.
+processors, computing, nothing to do, not enough evidence. It says what it rests on, and how sure
+it is.
 
 Nothing is stopped, and no root is needed for what you start yourself. Where performance events of
 user mode are forbidden (kernel.perf_event_paranoid above 2, some containers), the verdict rests on
@@ -74,7 +75,7 @@ impl Diagnose {
         // A process that was there before is known by the words that it was started with, unless
         // it has put a title in their place.
         let is_title = words.len() == 1 && words[0].contains(' ') && !subject.is_command();
-        let can_compare = found.cause != Cause::TooShort && !words.is_empty() && !is_title;
+        let can_compare = !found.cause.is_unknown() && !words.is_empty() && !is_title;
         let compare =
             can_compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
         let found = Diagnosis { subject: words, allocator, compare, ..found };
