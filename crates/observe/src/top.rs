@@ -25,7 +25,7 @@ pub enum By {
 /// The part of a processor that looking may take at first; and what all of observing may, once it
 /// is known what reading the counters takes, but not below a quarter of it.
 const BUDGET: f64 = 0.004;
-const WHOLE: f64 = 0.008;
+const WHOLE: f64 = 0.006;
 const LEAST: f64 = WHOLE / 4.0;
 
 /// Watches where the time of a process' threads goes, and of its descendants'.

@@ -36,6 +36,10 @@ const ENOUGH_TICKS: u64 = 8;
 /// A thread, by its process and number.
 pub(crate) type ThreadKey = (u32, u32);
 
+/// How many threads each process had, in the order of processes, before those that are known were
+/// read.
+type Headcount = Vec<(u32, Option<u64>)>;
+
 /// A thread that was seen waiting in a system call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting {
@@ -130,6 +134,8 @@ pub(crate) struct Watch {
     processes: BTreeMap<u32, u64>,
     buffer: Box<Buffer>,
     pace: Pace,
+    /// When to look next.
+    due_ns: u64,
     began_ns: u64,
     interval_ns: u64,
     discovered_ns: u64,
@@ -162,6 +168,7 @@ impl Watch {
             processes: BTreeMap::new(),
             buffer: buffer(),
             pace: Pace::new(now, budget),
+            due_ns: now,
             began_ns: now,
             interval_ns: now,
             discovered_ns: 0,
@@ -174,7 +181,8 @@ impl Watch {
             has_shown_calls: false,
             has_shown_times: false,
         };
-        watch.discover(now);
+        watch.discover(now, &Headcount::new());
+        watch.due_ns += watch.pace.next().as_nanos() as u64;
         for thread in watch.threads.values_mut() {
             thread.first = thread.last.clone();
             thread.from_ns = now;
@@ -214,7 +222,8 @@ impl Watch {
     }
 
     /// Looks again and again for this long, or until `pause` says that it is enough. Between two
-    /// looks it calls `pause`, which is to wait for the given time.
+    /// looks it calls `pause`, which is to wait for the given time. A look that is due only after
+    /// the end is made in the next interval.
     pub(crate) fn look_for(
         &mut self,
         duration: Duration,
@@ -223,13 +232,13 @@ impl Watch {
     ) -> ControlFlow<()> {
         let end = self.interval_ns + duration.as_nanos() as u64;
         loop {
-            let left = Duration::from_nanos(end.saturating_sub(clock::now_ns()));
-            let pace = self.pace.next();
-            pause(left.min(pace))?;
-            if left <= pace {
+            let now = clock::now_ns();
+            pause(Duration::from_nanos(end.min(self.due_ns).saturating_sub(now)))?;
+            if end <= self.due_ns.max(now) {
                 return ControlFlow::Continue(());
             }
             self.look(see);
+            self.due_ns = clock::now_ns() + self.pace.next().as_nanos() as u64;
             if self.is_over() {
                 return ControlFlow::Break(());
             }
@@ -240,18 +249,21 @@ impl Watch {
     pub(crate) fn look(&mut self, see: &mut See<'_>) {
         let before = clock::own_thread_ns();
         let now = clock::now_ns();
-        if now - self.discovered_ns >= DISCOVERY_NS {
-            self.discover(now);
-        }
+        let headcount = (now - self.discovered_ns >= DISCOVERY_NS).then(|| self.headcount());
         if now - self.read_ns >= READING_NS {
             self.read_ns = now;
-            self.threads.values_mut().for_each(|thread| thread.refresh(&mut self.buffer));
+            for thread in self.threads.values_mut() {
+                thread.refresh(&mut self.buffer);
+            }
         }
         for (&key, thread) in self.threads.iter_mut().filter(|(_, thread)| !thread.has_ended) {
-            if let Some(call) = thread.look(key.0, &mut self.buffer) {
-                let turns = thread.seen.map(|(sched, _)| sched.turns);
-                let sighting = Sighting { thread: key, call, turns, at_ns: thread.until_ns };
-                see(&sighting, &mut || thread.waits_on(&mut self.buffer));
+            thread.show(key, &mut self.buffer, see);
+        }
+        if let Some(headcount) = headcount {
+            for key in self.discover(now, &headcount) {
+                if let Some(thread) = self.threads.get_mut(&key) {
+                    thread.show(key, &mut self.buffer, see);
+                }
             }
         }
         self.looks += 1;
@@ -263,7 +275,7 @@ impl Watch {
     /// Ends the interval and begins the next.
     pub(crate) fn close(&mut self) -> Interval {
         let now = clock::now_ns();
-        self.discover(now);
+        let headcount = self.headcount();
         let mut interval = Interval {
             end_ns: now - self.began_ns,
             ns: now - self.interval_ns,
@@ -274,6 +286,12 @@ impl Watch {
         for (&(pid, tid), thread) in &mut self.threads {
             interval.threads.push(thread.close(pid, tid, &mut self.buffer));
         }
+        for (pid, tid) in self.discover(now, &headcount) {
+            if let Some(thread) = self.threads.get_mut(&(pid, tid)) {
+                interval.threads.push(thread.close(pid, tid, &mut self.buffer));
+            }
+        }
+        interval.threads.sort_by_key(|thread| (thread.pid, thread.tid));
         self.has_shown_calls = self.shows_calls();
         self.has_shown_times = self.shows_times();
         self.threads.retain(|_, thread| !thread.has_ended);
@@ -285,8 +303,24 @@ impl Watch {
         interval
     }
 
-    /// Finds processes and threads that are new.
-    fn discover(&mut self, now: u64) {
+    /// Counts the threads of each process.
+    fn headcount(&self) -> Headcount {
+        self.processes.keys().map(|&pid| (pid, tree::thread_count(pid))).collect()
+    }
+
+    /// Whether nobody was new when heads were counted: those that were known before, and were found
+    /// to be there still since, were as many.
+    fn knows_all(&self, pid: u32, headcount: &Headcount) -> bool {
+        let Ok(at) = headcount.binary_search_by_key(&pid, |&(pid, _)| pid) else { return false };
+        let threads = self.threads.range((pid, 0)..=(pid, u32::MAX));
+        let known = threads.filter(|(_, thread)| !thread.has_ended).count();
+        headcount[at].1 == Some(known as u64)
+    }
+
+    /// Finds processes and threads that are new, where heads were counted and all threads read
+    /// since; without a count everywhere. Returns the threads.
+    fn discover(&mut self, now: u64, headcount: &Headcount) -> Vec<ThreadKey> {
+        let mut found = Vec::new();
         self.discovered_ns = now;
         let is_due = now - self.descended_ns >= DESCENT_NS;
         let mut known: Vec<u32> = self.processes.keys().copied().collect();
@@ -294,7 +328,7 @@ impl Watch {
             known.push(self.root);
         }
         while let Some(pid) = known.pop() {
-            self.discover_threads(pid);
+            self.discover_threads(pid, headcount, &mut found);
             if is_due {
                 let new = self.children(pid);
                 known.extend(new.iter().filter(|child| !self.processes.contains_key(child)));
@@ -303,21 +337,26 @@ impl Watch {
         if is_due {
             self.descended_ns = now;
         }
+        found
     }
 
     /// Finds the threads of a process that are new.
-    fn discover_threads(&mut self, pid: u32) {
+    fn discover_threads(&mut self, pid: u32, headcount: &Headcount, found: &mut Vec<ThreadKey>) {
         let is_beginning = self.began_ns == self.interval_ns && self.descended_ns == 0;
         self.processes.entry(pid).or_insert_with(|| {
             // A process that is new has used all its time within the interval.
             if is_beginning { clock::process_ns(pid).unwrap_or(0) } else { 0 }
         });
+        if self.knows_all(pid, headcount) {
+            return;
+        }
         for tid in tree::threads(pid) {
             if !self.threads.contains_key(&(pid, tid))
                 && let Some(mut thread) = Thread::new(pid, tid, self.interval_ns, &mut self.buffer)
             {
                 thread.count(tid, self.tracepoints);
                 self.threads.insert((pid, tid), thread);
+                found.push((pid, tid));
             }
         }
     }
@@ -346,7 +385,8 @@ impl Thread {
     /// A thread that is new; nothing for one that has ended already.
     fn new(pid: u32, tid: u32, interval_ns: u64, buffer: &mut Buffer) -> Option<Self> {
         let files = TaskFiles::open(pid, tid).ok()?;
-        let last = Reading::of(&files, buffer)?;
+        let sched = files.schedstat(buffer);
+        let last = Reading::of(&files, sched, buffer)?;
         if matches!(last.stat.state, 'Z' | 'X') {
             return None;
         }
@@ -370,11 +410,24 @@ impl Thread {
         self.counters = opened.map(|counters| (counters, Counts::default()));
     }
 
-    /// What it did since this was last asked, where that is counted.
-    fn counts(&mut self) -> Option<Counts> {
+    /// What it did since this was last asked, where that is counted: nothing while it was given no
+    /// processor.
+    fn counts(&mut self, has_moved: bool) -> Option<Counts> {
         let (counters, before) = self.counters.as_mut()?;
+        if !has_moved {
+            return Some(Counts::default());
+        }
         let now = counters.counts()?;
         Some(now.since(std::mem::replace(before, now)))
+    }
+
+    /// Looks at what the thread does, and tells `see` if it waits in a system call.
+    fn show(&mut self, key: ThreadKey, buffer: &mut Buffer, see: &mut See<'_>) {
+        if let Some(call) = self.look(key.0, buffer) {
+            let turns = self.seen.map(|(sched, _)| sched.turns);
+            let sighting = Sighting { thread: key, call, turns, at_ns: self.until_ns };
+            see(&sighting, &mut || self.waits_on(buffer));
+        }
     }
 
     /// Looks at what the thread does, and returns the system call that it waits in.
@@ -425,28 +478,30 @@ impl Thread {
         }
     }
 
-    /// Reads the counters within the interval.
-    fn refresh(&mut self, buffer: &mut Buffer) {
-        if let Some(reading) = self.read(buffer) {
-            self.last = reading;
+    /// Reads the counters, and tells whether they can have moved in the interval: not if the thread
+    /// was given no processor.
+    fn refresh(&mut self, buffer: &mut Buffer) -> bool {
+        let sched = self.files.schedstat(buffer);
+        if sched.is_some() && sched == self.first.sched && self.seen.is_some() {
+            return false;
         }
+        match Reading::of(&self.files, sched, buffer) {
+            Some(reading) => self.last = reading,
+            None => self.has_ended = true,
+        }
+        true
     }
 
     /// What happened to the thread in the interval; the next one begins.
     fn close(&mut self, pid: u32, tid: u32, buffer: &mut Buffer) -> ThreadTime {
-        match self.read(buffer) {
-            // Of a thread that has ended but not been waited for the counters are final.
-            Some(reading) => {
-                self.has_ended |= matches!(reading.stat.state, 'Z' | 'X');
-                self.last = reading;
-                if !self.has_ended {
-                    self.until_ns = clock::now_ns();
-                }
-            }
-            None => self.has_ended = true,
+        let has_moved = self.refresh(buffer);
+        // Of a thread that has ended but not been waited for the counters are final.
+        self.has_ended |= matches!(self.last.stat.state, 'Z' | 'X');
+        if !self.has_ended {
+            self.until_ns = clock::now_ns();
         }
         let counted = self.counted();
-        let counts = self.counts();
+        let counts = self.counts(has_moved);
         let (first, last) = (&self.first, &self.last);
         let time = ThreadTime {
             pid,
@@ -462,20 +517,12 @@ impl Thread {
             major_faults: last.stat.major_faults - first.stat.major_faults,
             counts,
         };
-        self.first = self.last.clone();
+        if has_moved {
+            self.first = self.last.clone();
+        }
         self.from_ns = self.until_ns;
         self.waits = Waits::default();
         time
-    }
-
-    /// All counters; nothing once the thread has ended. They are as they were if the thread was
-    /// given no processor since they were read.
-    fn read(&mut self, buffer: &mut Buffer) -> Option<Reading> {
-        let sched = self.files.schedstat(buffer);
-        if sched.is_some() && sched == self.first.sched && self.seen.is_some() {
-            return Some(self.last.clone());
-        }
-        Reading::of(&self.files, buffer)
     }
 
     /// The times of the interval.
@@ -504,11 +551,12 @@ impl Thread {
 }
 
 impl Reading {
-    /// All counters; nothing once the thread has ended.
-    fn of(files: &TaskFiles, buffer: &mut Buffer) -> Option<Self> {
+    /// All counters, with those of the scheduler that were just read; nothing once the thread has
+    /// ended.
+    fn of(files: &TaskFiles, sched: Option<SchedStat>, buffer: &mut Buffer) -> Option<Self> {
         let stat = files.stat(buffer)?;
         let switches = files.switches(buffer)?;
-        Some(Self { sched: files.schedstat(buffer), stat, switches })
+        Some(Self { sched, stat, switches })
     }
 
     /// The scheduler's times, or what the ticks say where it has none.
@@ -549,6 +597,22 @@ mod tests {
 
     fn stat(user_ticks: u64, system_ticks: u64) -> Stat {
         Stat { user_ticks, system_ticks, ..Stat::default() }
+    }
+
+    #[test]
+    fn looks_that_are_rarer_than_intervals_are_made_all_the_same() {
+        // So little that half a second passes between two looks.
+        let mut watch = Watch::new(std::process::id(), 1e-9);
+        let mut pause = |time| {
+            std::thread::sleep(time);
+            ControlFlow::Continue(())
+        };
+        let mut looks = 0;
+        for _ in 0..30 {
+            let _ = watch.look_for(Duration::from_millis(50), &mut pause, &mut |_, _| ());
+            looks += watch.close().looks;
+        }
+        assert!(looks >= 1, "no look in a second and a half");
     }
 
     #[test]

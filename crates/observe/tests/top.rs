@@ -141,6 +141,24 @@ fn waiting_for_a_processor_agrees_with_the_scheduler_within_two_percent() {
 }
 
 #[test]
+fn a_thread_that_took_the_place_of_another_is_found() {
+    let first = Worker::start();
+    let mut top = Top::of(std::process::id(), By::Thread).expect("may be watched");
+    let ended = first.tid;
+    first.end();
+    // As many threads as before.
+    let second = Worker::start();
+    second.orders.send(0.05).expect("it waits");
+    let used = second.answers.recv().expect("an answer");
+    let (report, _) = top.interval(Duration::ZERO, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(row(&report, ended).ended, 1);
+    let new = row(&report, second.tid);
+    let seen = (new.shares.usr + new.shares.sys) * new.seconds;
+    assert!(seen >= 0.9 * used, "{seen} s seen, {used} s used");
+    second.end();
+}
+
+#[test]
 fn shares_of_every_thread_and_process_add_up_to_the_whole() {
     let worker = Worker::start();
     for by in [By::Thread, By::Process] {

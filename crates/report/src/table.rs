@@ -21,11 +21,19 @@ pub(crate) enum Tone {
 impl Tone {
     /// Wraps `text` in the codes of this tone.
     pub(crate) fn paint(self, text: &str) -> String {
-        match self {
-            Self::Plain => text.to_owned(),
-            Self::Strong => format!("\x1b[1m{text}\x1b[0m"),
-            Self::Faint => format!("\x1b[2m{text}\x1b[0m"),
-        }
+        let mut painted = String::new();
+        self.paint_to(text, &mut painted);
+        painted
+    }
+
+    /// The same, behind what is there already.
+    fn paint_to(self, text: &str, painted: &mut String) {
+        let (begin, end) = match self {
+            Self::Plain => ("", ""),
+            Self::Strong => ("\x1b[1m", "\x1b[0m"),
+            Self::Faint => ("\x1b[2m", "\x1b[0m"),
+        };
+        painted.extend([begin, text, end]);
     }
 }
 
@@ -90,17 +98,23 @@ impl Table {
             self.columns.iter().map(|(name, _)| Cell::toned(name, Tone::Strong)).collect();
         let mut text = String::new();
         for row in [&head].into_iter().chain(&self.rows) {
-            let mut line = String::new();
+            let start = text.len();
             for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
-                let padding = " ".repeat(width - cell.width());
-                let painted = cell.tone.paint(&cell.text);
-                line.push_str(GAP);
+                let padding = std::iter::repeat_n(' ', width - cell.width());
+                text.push_str(GAP);
                 match align {
-                    Align::Left => line.extend([painted, padding]),
-                    Align::Right => line.extend([padding, painted]),
+                    Align::Left => {
+                        cell.tone.paint_to(&cell.text, &mut text);
+                        text.extend(padding);
+                    }
+                    Align::Right => {
+                        text.extend(padding);
+                        cell.tone.paint_to(&cell.text, &mut text);
+                    }
                 }
             }
-            text.push_str(line.trim_end());
+            let line = text[start..].trim_end().len();
+            text.truncate(start + line);
             text.push('\n');
         }
         text

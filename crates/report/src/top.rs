@@ -149,6 +149,8 @@ fn shown_share(share: f64) -> Cell {
     let percent = share * 100.0;
     let text = match percent {
         _ if percent < 0.0 => "-".to_owned(),
+        // Most are nothing, and numbers with decimals are dear to write.
+        _ if percent < 0.05 => "0.0".to_owned(),
         _ if percent < 9.95 => format!("{percent:.1}"),
         _ => format!("{percent:.0}"),
     };
