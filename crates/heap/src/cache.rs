@@ -20,6 +20,7 @@ use crate::layout::{GRANULE, GRANULE_SHIFT, at};
 use crate::magazine::{EMPTY, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
+use core::num::NonZeroUsize;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_sys::System;
@@ -111,40 +112,62 @@ impl ThreadCache {
         at(unsafe { at::<usize>(*top).read() })
     }
 
-    /// Takes an object of a small class out of its magazine: of so many the one that `choose` says.
+    /// The object of a small class that [`ThreadCache::pop`] would take.
     #[inline]
-    pub(crate) fn pop_any(
-        &mut self,
-        class: Class,
-        choose: impl FnOnce(usize) -> usize,
-    ) -> Option<usize> {
-        let last = self.pop(class);
-        if last.is_null() {
+    pub(crate) fn peek(&self, class: Class) -> Option<NonZeroUsize> {
+        let top = self.tops[usize::from(class.0)];
+        if top as u8 <= EMPTY {
             return None;
         }
-        Some(self.swap_any(class, last.addr(), choose))
+        // SAFETY: below the next free slot there is one with an object.
+        NonZeroUsize::new(unsafe { at::<usize>(top - SLOT).read() })
     }
 
-    /// Exchanges an object for one of those in the magazine of its class or itself: which one,
-    /// `choose` says, of so many.
-    #[inline]
-    pub(crate) fn swap_any(
+    /// Brings the magazine of a class and one more object into another order, and takes one out:
+    /// `choose` gives a number below each that it is asked for.
+    pub(crate) fn shuffle(
         &mut self,
         class: Class,
         object: usize,
-        choose: impl FnOnce(usize) -> usize,
+        mut choose: impl FnMut(usize) -> usize,
     ) -> usize {
         let top = self.tops[usize::from(class.0)];
-        if top == 0 {
-            return object;
+        let rounds = if top == 0 { 0 } else { Magazine::rounds_below(top) };
+        let slot = |n: usize| at::<usize>(top - (rounds - n) * SLOT);
+        for n in 1..rounds {
+            // SAFETY: slots with an object of a magazine of this thread's.
+            unsafe { slot(n).swap(slot(choose(n + 1))) };
         }
-        let rounds = Magazine::rounds_below(top);
         let n = choose(rounds + 1);
         if n == rounds {
             return object;
         }
-        // SAFETY: one of the slots with an object of a magazine of this thread's.
-        unsafe { at::<usize>(top - (n + 1) * SLOT).replace(object) }
+        // SAFETY: as above.
+        unsafe { slot(n).replace(object) }
+    }
+
+    /// As [`ThreadCache::push`], at a place in the magazine that `choose` says, of so many.
+    #[inline]
+    pub(crate) fn push_any(
+        &mut self,
+        class: Class,
+        object: usize,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> bool {
+        let top = &mut self.tops[usize::from(class.0)];
+        let next = *top + SLOT;
+        if next as u8 == 0 || *top == 0 {
+            return false;
+        }
+        let n = choose(Magazine::rounds_below(*top) + 1);
+        // SAFETY: the next free slot of a magazine of this thread's and one below it, or the same.
+        unsafe {
+            let place = at::<usize>(*top - n * SLOT);
+            at::<usize>(*top).write(place.read());
+            place.write(object);
+        }
+        *top = next;
+        true
     }
 
     /// Puts an object into the magazine of its class. Fails when that is full, or there is none.
@@ -436,5 +459,69 @@ impl ThreadCache {
             self.note_released(arena, released);
         }
         flushed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    const CLASS: Class = Class(5);
+
+    /// A cache with an empty magazine.
+    fn cache() -> ThreadCache {
+        // SAFETY: a magazine has a size. Tests do not give it back.
+        let magazine = unsafe { alloc_zeroed(Layout::new::<Magazine>()) };
+        let mut cache = ThreadCache::new();
+        cache.tops[usize::from(CLASS.0)] = Magazine::first_slot(magazine.cast());
+        magazine.expose_provenance();
+        cache
+    }
+
+    fn take_all(cache: &mut ThreadCache) -> Vec<usize> {
+        let pop = || Some(cache.pop(CLASS).addr()).filter(|&object| object != 0);
+        core::iter::from_fn(pop).collect()
+    }
+
+    #[test]
+    fn an_object_is_put_where_the_choice_falls() {
+        for choice in 0..=ROUNDS {
+            let mut cache = cache();
+            for object in 1..=ROUNDS {
+                assert!(cache.push_any(CLASS, object, |end| choice.min(end - 1)));
+            }
+            assert!(!cache.push_any(CLASS, 99, |_| 0), "a full magazine took one more");
+            assert_eq!(cache.peek(CLASS).map(NonZeroUsize::get), Some(cache.pop(CLASS).addr()));
+            assert_eq!(take_all(&mut cache).len(), ROUNDS - 1);
+            assert_eq!(cache.peek(CLASS), None);
+        }
+        let mut last_first = cache();
+        (1..=3).for_each(|object| assert!(last_first.push_any(CLASS, object, |_| 0)));
+        assert_eq!(take_all(&mut last_first), [3, 2, 1]);
+        let mut deepest = cache();
+        (1..=3).for_each(|object| assert!(deepest.push_any(CLASS, object, |end| end - 1)));
+        assert_eq!(take_all(&mut deepest), [2, 1, 3]);
+    }
+
+    #[test]
+    fn after_a_shuffle_any_object_may_come_first_or_last_and_none_is_lost() {
+        let (mut firsts, mut lasts, mut seed) = (BTreeSet::new(), BTreeSet::new(), 1_usize);
+        for _ in 0..1000 {
+            let mut cache = cache();
+            assert!((1..=20).all(|object| cache.push(CLASS, object)));
+            let first = cache.shuffle(CLASS, 21, |end| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 33) % end
+            });
+            let rest = take_all(&mut cache);
+            firsts.insert(first);
+            lasts.insert(rest[rest.len() - 1]);
+            let all: BTreeSet<_> = rest.into_iter().chain([first]).collect();
+            assert!(all.into_iter().eq(1..=21));
+        }
+        assert_eq!((firsts.len(), lasts.len()), (21, 21));
     }
 }

@@ -244,6 +244,18 @@ static INFO: [Info; CLASSES] = {
     all
 };
 
+/// Bytes from one object to the next in each class, for as many as a byte can name: so that none is
+/// out of bounds.
+pub(crate) static SIZES: [u32; 1 << u8::BITS] = {
+    let mut all = [0; 1 << u8::BITS];
+    let mut n = 0;
+    while n < CLASSES {
+        all[n] = info(n).size;
+        n += 1;
+    }
+    all
+};
+
 /// The class of each small size, indexed by the size itself: one load, no arithmetic.
 pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     let mut table = [Class::EMPTY.0; SMALL_MAX + 1];

@@ -60,7 +60,7 @@ impl<S: System> Arena<S> {
 impl ThreadCache {
     /// Whether the thread keeps objects of this granule.
     #[inline]
-    fn keeps(&self, g: Granule, class: Class) -> bool {
+    pub(crate) fn keeps(&self, g: Granule, class: Class) -> bool {
         if g.0 as usize >= self.limit {
             return false;
         }
@@ -137,8 +137,9 @@ impl ThreadCache {
         class.object_at(offset).is_some_and(|index| outbox.add(class, g, index))
     }
 
+    /// Keeps a medium object, or puts it into the outbox if there is one with room.
     #[inline]
-    fn put_aside_medium<S: System>(
+    pub(crate) fn put_aside_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,

@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::hardened::{Misuse, Secret, Thread};
 use freehold_heap::invalid::Invalid;
-use freehold_heap::layout::at;
+use freehold_heap::layout::{UNIT, at};
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, random};
 
@@ -70,8 +70,60 @@ fn or_report<T>(function: &str, result: Result<T, Misuse>) -> T {
     }
 }
 
+/// What the thread has at hand, and the arena, if it has anything and is not busy: marked busy from
+/// here to [`leave`]. The same as [`enter`] for what must be fast.
+#[inline(always)]
+fn try_enter<'a>() -> Option<(&'a mut Local, &'a mut Thread, &'static Arena<Linux>)> {
+    // SAFETY: as in `enter`.
+    let local = unsafe { &mut *tls::local() };
+    let thread = local.in_mode.cast::<Thread>();
+    if local.cache.is_busy() || thread.is_null() {
+        return None;
+    }
+    let arena = process::arena_in_mode()?;
+    local.cache.set_busy(true);
+    // SAFETY: leased to this thread, and in use by nobody else, for it was not busy.
+    Some((local, unsafe { &mut *thread }, arena))
+}
+
+/// Ends what [`try_enter`] has begun; references to what the thread has at hand are not used again.
+#[inline(always)]
+fn leave(local: &mut Local) {
+    local.cache.set_busy(false);
+    if !local.deferred.is_null() {
+        slow::free_deferred(local);
+    }
+}
+
+/// As `Mode::allocate_small`.
+#[inline(always)]
+pub(crate) fn allocate_small(size: usize) -> *mut u8 {
+    if size > Thread::SMALL_MAX {
+        return allocate_medium(size);
+    }
+    let Some((local, thread, arena)) = try_enter() else { return allocate(size, UNIT) };
+    let taken = thread.allocate_small(arena, size);
+    leave(local);
+    match taken {
+        Some(address) => at(address.get()),
+        None => allocate(size, UNIT),
+    }
+}
+
+/// As `Mode::allocate_medium`.
+#[inline(always)]
+pub(crate) fn allocate_medium(size: usize) -> *mut u8 {
+    let Some((local, thread, arena)) = try_enter() else { return allocate(size, UNIT) };
+    let taken = thread.allocate_medium(arena, size);
+    leave(local);
+    match or_report("malloc", taken) {
+        Some(address) => at(address),
+        None => allocate(size, UNIT),
+    }
+}
+
 /// As `Mode::allocate`; what is given out is zero.
-#[inline]
+#[inline(never)]
 pub(crate) fn allocate(size: usize, align: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
@@ -84,14 +136,32 @@ pub(crate) fn allocate(size: usize, align: usize) -> *mut u8 {
 }
 
 /// As `Mode::deallocate`.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn deallocate(object: *mut u8) {
-    // SAFETY: the caller gives the object up.
+    let Some((local, thread, arena)) = try_enter() else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_otherwise(object) };
+    };
+    // SAFETY: as above.
+    let freed = unsafe { thread.free(arena, object.addr()) };
+    let wish = thread.cache.take_wish_for_help();
+    leave(local);
+    if let Err(Misuse(invalid)) = freed {
+        slow::deallocate_other(object, invalid);
+    }
+    if wish {
+        background::start();
+    }
+}
+
+/// Takes an object back in a thread that has nothing at hand or is busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_otherwise(object: *mut u8) {
     let entered = enter(|thread, arena| {
-        // SAFETY: as above.
+        // SAFETY: the caller gives the object up.
         let freed = unsafe { thread.free(arena, object.addr()) };
-        let wish = thread.cache.take_wish_for_help();
-        (freed, wish)
+        (freed, thread.cache.take_wish_for_help())
     });
     match entered {
         Some((freed, wish)) => {

@@ -15,6 +15,7 @@ use crate::{debugging, guarded, hardened};
 use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
+use freehold_heap::layout::UNIT;
 use freehold_heap::usage::Usage;
 use freehold_sync::atomic::{AtomicU8, Ordering};
 use freehold_sys::stderr::Message;
@@ -103,6 +104,24 @@ impl Mode {
                 hardened::allocate(size, align)
             }
             Self::Debugging => debugging::allocate(size, align, zeroed),
+        }
+    }
+
+    /// As [`Mode::allocate`], for a small object that need not be aligned in particular.
+    #[inline]
+    pub(crate) fn allocate_small(self, size: usize) -> *mut u8 {
+        match self {
+            Self::Hardened => hardened::allocate_small(size),
+            Self::Debugging => debugging::allocate(size, UNIT, false),
+        }
+    }
+
+    /// As [`Mode::allocate`], for a medium object that need not be aligned in particular.
+    #[inline]
+    pub(crate) fn allocate_medium(self, size: usize) -> *mut u8 {
+        match self {
+            Self::Hardened => hardened::allocate_medium(size),
+            Self::Debugging => debugging::allocate(size, UNIT, false),
         }
     }
 

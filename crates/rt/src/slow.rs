@@ -125,7 +125,7 @@ fn count_fetched(local: &mut Local, size: usize, align: usize) {
 fn refill(size: usize) -> *mut u8 {
     // Asked for first: in a mode every small object comes here, and otherwise one in many.
     if let Some(mode) = mode::current() {
-        return mode.allocate(size, UNIT, false);
+        return mode.allocate_small(size);
     }
     if is_guarded_due() {
         let object = allocate_guarded(size, UNIT);
@@ -163,6 +163,9 @@ pub fn allocate(size: usize) -> *mut u8 {
         if let Some(given) = given {
             return at(given.address);
         }
+    }
+    if let Some(mode) = mode::current() {
+        return mode.allocate_medium(size);
     }
     allocate_aligned(size, UNIT)
 }
@@ -258,6 +261,10 @@ pub unsafe fn deallocate(object: *mut u8) {
         // SAFETY: as above.
         return unsafe { deallocate_elsewhere(cache, arena, object, aside) };
     }
+    if let Some(mode) = mode::current() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { mode.deallocate(object) };
+    }
     // SAFETY: as above.
     unsafe { deallocate_rarely(object) }
 }
@@ -283,10 +290,6 @@ unsafe fn deallocate_elsewhere(
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_rarely(object: *mut u8) {
-    if let Some(mode) = mode::current() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { mode.deallocate(object) };
-    }
     // SAFETY: the caller gives the object up.
     let entered = enter(|local, arena| unsafe {
         if guarded::owns(object.addr()) {

@@ -9,7 +9,9 @@
 //! * What is freed is cleared at once, and still has to be clear when it is given out again
 //!   (`clear`).
 //! * It is kept from being given out again for a while (`quarantine`).
-//! * Which object is given out is chosen at random (`random`).
+//! * Which object is given out is chosen at random (`random`): what is fetched is shuffled once,
+//!   and what leaves quarantine takes a place at random among it, so that the last one can be
+//!   taken.
 //! * Large objects end at an inaccessible page, and are inaccessible once they are freed
 //!   (`guarded`).
 //!
@@ -80,15 +82,20 @@ impl Hardening {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// Whether no other thread than the caller's has begun so far: one may do so at any time.
+    #[inline]
+    fn is_alone(&self) -> bool {
+        // Relaxed: who must be sure asks once more with the lock held.
+        self.begun.load(Ordering::Relaxed) == 1
+    }
+
     /// Runs `look` if no other thread than the caller's has begun so far; none does meanwhile.
     #[inline]
     fn while_alone<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
-        // Relaxed: written with the lock held, and asked for once more with it.
-        let is_alone = || self.begun.load(Ordering::Relaxed) == 1;
-        if !is_alone() || !self.looking.try_acquire() {
+        if !self.looking.try_acquire() {
             return None;
         }
-        let result = is_alone().then(look);
+        let result = self.is_alone().then(look);
         self.looking.release();
         result
     }

@@ -4,7 +4,7 @@
 //! object is used again. Bounded in objects and in bytes.
 
 use super::random::Random;
-use crate::class::Class;
+use crate::class::{Class, SIZES};
 
 /// The most objects.
 pub(super) const PLACES: usize = 128;
@@ -39,6 +39,12 @@ impl Held {
     pub(super) fn class(self) -> Class {
         Class((self.0 >> CLASS_SHIFT) as u8)
     }
+
+    /// The bytes of its slot.
+    #[inline]
+    fn size(self) -> usize {
+        SIZES[(self.0 >> CLASS_SHIFT) as usize] as usize
+    }
 }
 
 /// The objects.
@@ -53,19 +59,25 @@ impl Quarantine {
         Self { places: [Held::NONE; PLACES], bytes: 0 }
     }
 
-    /// Takes an object in, in place of another one if there is one.
+    /// Takes an object in, in the place that a random number chooses. Returns the one that was
+    /// there, or [`Held::NONE`].
     #[inline]
-    pub(super) fn exchange(&mut self, held: Held, random: &mut Random) -> Option<Held> {
-        self.bytes += held.class().size();
-        let place = &mut self.places[random.below(PLACES)];
-        let former = core::mem::replace(place, held);
-        self.leave(former)
+    pub(super) fn exchange(&mut self, held: Held, random: usize) -> Held {
+        let former = core::mem::replace(&mut self.places[random % PLACES], held);
+        self.bytes = self.bytes + held.size() - former.size();
+        former
+    }
+
+    /// Whether there are more bytes than there may be.
+    #[inline]
+    pub(super) fn is_overfull(&self) -> bool {
+        self.bytes > MOST_BYTES
     }
 
     /// Lets an object go while there are more bytes than there may be, but not `last`.
     #[inline]
     pub(super) fn excess(&mut self, last: Held, random: &mut Random) -> Option<Held> {
-        if self.bytes <= MOST_BYTES {
+        if !self.is_overfull() {
             return None;
         }
         let first = random.below(PLACES);
@@ -73,24 +85,20 @@ impl Quarantine {
         let n = order
             .into_iter()
             .find(|&n| !matches!(self.places[n], Held::NONE) && self.places[n] != last)?;
-        let former = core::mem::replace(&mut self.places[n], Held::NONE);
-        self.leave(former)
+        Some(self.leave(n))
     }
 
     /// Lets any object go.
     pub(super) fn empty_one(&mut self) -> Option<Held> {
-        let place = self.places.iter_mut().find(|held| **held != Held::NONE)?;
-        let former = core::mem::replace(place, Held::NONE);
-        self.leave(former)
+        let n = self.places.iter().position(|&held| held != Held::NONE)?;
+        Some(self.leave(n))
     }
 
     #[inline]
-    fn leave(&mut self, former: Held) -> Option<Held> {
-        if former == Held::NONE {
-            return None;
-        }
-        self.bytes -= former.class().size();
-        Some(former)
+    fn leave(&mut self, n: usize) -> Held {
+        let former = core::mem::replace(&mut self.places[n], Held::NONE);
+        self.bytes -= former.size();
+        former
     }
 }
 
@@ -116,8 +124,9 @@ mod tests {
             let mut left = std::collections::BTreeSet::new();
             for n in 0..1000 {
                 let new = held(n, class);
-                let former = quarantine.exchange(new, &mut random);
-                assert!(former.is_none_or(|it| it != new && left.insert(it.address())));
+                let former = quarantine.exchange(new, random.next() as usize);
+                let is_none = former == Held::NONE;
+                assert!(is_none || former != new && left.insert(former.address()));
                 while let Some(former) = quarantine.excess(new, &mut random) {
                     assert!(former != new && left.insert(former.address()));
                 }
@@ -138,7 +147,8 @@ mod tests {
         let class = Class::of_small(16);
         let mut stays = std::collections::BTreeSet::new();
         for n in 0..2000 {
-            if let Some(former) = quarantine.exchange(held(n, class), &mut random) {
+            let former = quarantine.exchange(held(n, class), random.next() as usize);
+            if former != Held::NONE {
                 stays.insert(n - (former.address() - 0x7f00_0000_0000) / class.size());
             }
         }

@@ -14,7 +14,9 @@
 //!
 //! All atomics here are Relaxed: a seal belongs to whoever has the object, and objects change hands
 //! by other means; what two threads may do to one seal at a time is to free the object twice, and
-//! then the exchange tells which of them was first, and to seal what has not been sealed.
+//! then the exchange tells which of them was first, and to seal what has not been sealed. A process
+//! that has had one thread so far has nobody else to free anything, and no exchange. (A thread that
+//! frees for the first time at the very moment, and the same object, is not told apart then.)
 
 use super::clear;
 use crate::class::MEDIUM_MAX;
@@ -75,21 +77,44 @@ impl Secret {
     }
 
     /// A number that others cannot guess, for each number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn mix(self, n: u64) -> u64 {
-        let product = (n ^ self.mask).wrapping_mul(self.factor);
-        product ^ product >> 32
+        self.key(n as usize).mixed()
     }
 
-    #[inline]
-    fn seal(self, place: usize, state: u16) -> u64 {
-        (self.mix(place as u64) | NEVER_ZERO) ^ u64::from(state) << STATE_SHIFT
+    /// What all that is secret about an object depends on whose seal is at `place`.
+    #[inline(always)]
+    fn key(self, place: usize) -> Key {
+        Key((place as u64 ^ self.mask).wrapping_mul(self.factor))
     }
 
-    /// The state that a seal at `place` tells; `None` if it is none.
-    #[inline]
-    fn state(self, place: usize, seal: u64) -> Option<u16> {
-        let difference = seal ^ self.seal(place, 0);
+    /// What stands at the beginning of slack. Who has read that knows no seal: the mask is in one
+    /// of them only.
+    #[inline(always)]
+    fn mark(self, key: Key) -> u64 {
+        key.0.rotate_left(24) ^ self.mask | NEVER_ZEROS
+    }
+}
+
+/// Of a seal's place and the secret.
+#[derive(Clone, Copy)]
+struct Key(u64);
+
+impl Key {
+    #[inline(always)]
+    fn mixed(self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    #[inline(always)]
+    fn seal(self, state: u16) -> u64 {
+        (self.mixed() | NEVER_ZERO) ^ u64::from(state) << STATE_SHIFT
+    }
+
+    /// The state that a seal tells; `None` if it is none.
+    #[inline(always)]
+    fn state(self, seal: u64) -> Option<u16> {
+        let difference = seal ^ self.seal(0);
         (difference & !STATE == 0).then_some((difference >> STATE_SHIFT) as u16)
     }
 }
@@ -104,13 +129,22 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// None.
+    pub(super) const NONE: Self = Self { start: 0, size: 0, has_predecessor: false };
+
+    /// Whether it is none.
+    #[inline(always)]
+    pub(super) fn is_none(self) -> bool {
+        self.start == 0
+    }
+
     /// Where its seal is.
-    #[inline]
+    #[inline(always)]
     fn end(self) -> usize {
         self.start + self.size - BYTES
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(place: usize) -> &'static AtomicU64 {
         // SAFETY: the last word of an object of a slab, which is committed as long as any object of
         // it is in somebody's hands; all access to it is atomic, but for a program's that does what
@@ -119,52 +153,52 @@ impl Slot {
     }
 
     /// The most bytes that it has for an object.
+    #[inline(always)]
     pub(super) fn room(self) -> usize {
         self.size - BYTES
     }
 
     /// Seals an object of `bytes` bytes that is about to be given out. It must have been clear, and
-    /// is then, up to there.
-    #[inline]
+    /// is then, up to there. If it was not, nothing has changed.
+    #[inline(always)]
     pub(super) fn open(
         self,
         secret: Secret,
         bytes: usize,
         random: impl FnOnce(usize) -> usize,
     ) -> Result<(), Damage> {
+        let key = secret.key(self.end());
         let found = Self::word(self.end()).load(Ordering::Relaxed);
-        let clean = found == 0 || found == secret.seal(self.end(), FREE);
+        let clean = found == 0 || found == key.seal(FREE);
         if !clean || !clear::looks_clear(self.start, self.room(), random) {
             return Err(Damage::WhenFree);
         }
         if self.has_predecessor {
             self.seal_predecessor(secret)?;
         }
-        self.close(secret, bytes);
+        self.close_with(secret, key, bytes);
         Ok(())
     }
 
     /// Seals an object that is in use, of which `bytes` bytes are, and the others clear.
-    #[inline]
+    #[inline(always)]
     pub(super) fn close(self, secret: Secret, bytes: usize) {
-        let slack = self.room() - bytes;
-        if slack > 0 {
-            self.mark_slack(secret, slack);
-        }
-        Self::word(self.end()).store(secret.seal(self.end(), slack as u16), Ordering::Relaxed);
+        self.close_with(secret, secret.key(self.end()), bytes);
     }
 
-    /// What stands at the beginning of slack.
-    #[inline]
-    fn mark(self, secret: Secret) -> u64 {
-        secret.mix(self.start as u64) | NEVER_ZEROS
+    #[inline(always)]
+    fn close_with(self, secret: Secret, key: Key, bytes: usize) {
+        let slack = self.room() - bytes;
+        if slack > 0 {
+            self.mark_slack(secret.mark(key), slack);
+        }
+        Self::word(self.end()).store(key.seal(slack as u16), Ordering::Relaxed);
     }
 
     /// Writes the mark, or as much of it as there is slack. The seal is not touched even for a
     /// moment: who frees the next object may look at it.
-    #[inline]
-    fn mark_slack(self, secret: Secret, slack: usize) {
-        let mark = self.mark(secret);
+    #[inline(always)]
+    fn mark_slack(self, mark: u64, slack: usize) {
         if slack >= BYTES {
             // SAFETY: inside the slot, and before the seal.
             unsafe { at::<u64>(self.end() - slack).write_unaligned(mark) };
@@ -177,68 +211,85 @@ impl Slot {
     }
 
     /// Looks at the seal before the object, and makes one if nobody has.
-    #[inline]
+    #[inline(always)]
     fn seal_predecessor(self, secret: Secret) -> Result<(), Damage> {
         let place = self.start - BYTES;
-        let word = Self::word(place);
-        let found = word.load(Ordering::Relaxed);
-        if secret.state(place, found).is_some() {
+        let key = secret.key(place);
+        let found = Self::word(place).load(Ordering::Relaxed);
+        if key.state(found).is_some() {
             return Ok(());
         }
-        let free = secret.seal(place, FREE);
-        let sealed = word.compare_exchange(0, free, Ordering::Relaxed, Ordering::Relaxed);
+        Self::make_seal(place, key)
+    }
+
+    /// Makes the first seal at a place, if there is none.
+    #[cold]
+    fn make_seal(place: usize, key: Key) -> Result<(), Damage> {
+        let sealed = Self::word(place).compare_exchange(
+            0,
+            key.seal(FREE),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         match sealed {
             Ok(_) => Ok(()),
-            Err(found) if secret.state(place, found).is_some() => Ok(()),
+            Err(found) if key.state(found).is_some() => Ok(()),
             Err(_) => Err(Damage::Before),
         }
     }
 
     /// The bytes of an object in use.
-    #[inline]
+    #[inline(always)]
     pub(super) fn bytes(self, secret: Secret) -> Result<usize, Damage> {
         let seal = Self::word(self.end()).load(Ordering::Relaxed);
-        self.bytes_by(secret, seal)
+        self.bytes_by(secret.key(self.end()), seal)
     }
 
-    #[inline]
-    fn bytes_by(self, secret: Secret, seal: u64) -> Result<usize, Damage> {
-        match secret.state(self.end(), seal) {
-            Some(FREE) => Err(Damage::Free),
+    #[inline(always)]
+    fn bytes_by(self, key: Key, seal: u64) -> Result<usize, Damage> {
+        // That of a free object is more than any slack.
+        match key.state(seal) {
             Some(slack) if usize::from(slack) <= self.room() => {
                 Ok(self.room() - usize::from(slack))
             }
-            None if seal == 0 => Err(Damage::Never),
-            _ => Err(Damage::After),
+            state => Err(Self::not_in_use(state, seal)),
+        }
+    }
+
+    #[cold]
+    fn not_in_use(state: Option<u16>, seal: u64) -> Damage {
+        match state {
+            Some(FREE) => Damage::Free,
+            None if seal == 0 => Damage::Never,
+            _ => Damage::After,
         }
     }
 
     /// Looks at what surrounds an object in use, and returns its bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inspect(self, secret: Secret) -> Result<usize, Damage> {
-        let bytes = self.bytes(secret)?;
-        self.inspect_around(secret, bytes)?;
-        Ok(bytes)
+        let seal = Self::word(self.end()).load(Ordering::Relaxed);
+        self.inspect_with(secret, secret.key(self.end()), seal)
     }
 
-    #[inline]
-    fn inspect_around(self, secret: Secret, bytes: usize) -> Result<(), Damage> {
+    #[inline(always)]
+    fn inspect_with(self, secret: Secret, key: Key, seal: u64) -> Result<usize, Damage> {
+        let bytes = self.bytes_by(key, seal)?;
         let slack = self.room() - bytes;
-        if slack > 0 && !self.is_slack_whole(secret, slack) {
+        if slack > 0 && !self.is_slack_whole(secret.mark(key), slack) {
             return Err(Damage::After);
         }
         if self.has_predecessor {
             let place = self.start - BYTES;
             let seal = Self::word(place).load(Ordering::Relaxed);
             // When the object was given out there was a seal.
-            secret.state(place, seal).ok_or(Damage::Before)?;
+            secret.key(place).state(seal).ok_or(Damage::Before)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
-    #[inline]
-    fn is_slack_whole(self, secret: Secret, slack: usize) -> bool {
-        let mark = self.mark(secret);
+    #[inline(always)]
+    fn is_slack_whole(self, mark: u64, slack: usize) -> bool {
         if slack < BYTES {
             let unused = u64::BITS - 8 * slack as u32;
             // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
@@ -248,6 +299,11 @@ impl Slot {
         let from = self.end() - slack;
         // SAFETY: inside the slot, which is the caller's; the seal follows.
         let found = unsafe { at::<u64>(from).read_unaligned() };
+        found == mark && (slack == BYTES || Self::is_clear_after_mark(from, slack))
+    }
+
+    #[inline(never)]
+    fn is_clear_after_mark(from: usize, slack: usize) -> bool {
         let rest = slack.min(LOOKED_AT) - BYTES;
         // Whole words, and, if that is not all, the bytes that are left before the seal.
         let whole = rest / BYTES * BYTES;
@@ -255,21 +311,36 @@ impl Slot {
         // SAFETY: the word before the seal.
         let is_last_clear =
             || rest == whole || unsafe { last.read() } >> (64 - 8 * (rest - whole)) == 0;
-        found == mark && clear::is_clear(from + BYTES, whole) && is_last_clear()
+        clear::is_clear(from + BYTES, whole) && is_last_clear()
     }
 
-    /// Takes an object back: seals it as free, looks at what surrounds it, and clears it.
-    #[inline]
-    pub(super) fn retire(self, secret: Secret) -> Result<(), Damage> {
-        let free = secret.seal(self.end(), FREE);
-        let seal = Self::word(self.end()).swap(free, Ordering::Relaxed);
-        let bytes = self.bytes_by(secret, seal)?;
-        self.inspect_around(secret, bytes)?;
+    /// Takes an object back: looks at what surrounds it, seals it as free, and clears it. If it
+    /// fails, nothing has changed that matters. `alone`: no other thread can do so at the same
+    /// time.
+    #[inline(always)]
+    pub(super) fn retire(self, secret: Secret, alone: bool) -> Result<(), Damage> {
+        let (word, key) = (Self::word(self.end()), secret.key(self.end()));
+        let seal = word.load(Ordering::Relaxed);
+        let inspected = self.inspect_with(secret, key, seal);
+        let bytes = inspected.map_err(|damage| Self::look_again(word, key, damage))?;
+        let free = key.seal(FREE);
+        if alone {
+            word.store(free, Ordering::Relaxed);
+        } else if word.swap(free, Ordering::Relaxed) != seal {
+            return Err(Damage::Free);
+        }
         self.clear_from(0, bytes);
         Ok(())
     }
 
+    /// What is wrong with an object: if it was freed while it was looked at, that.
+    #[cold]
+    fn look_again(word: &AtomicU64, key: Key, damage: Damage) -> Damage {
+        if word.load(Ordering::Relaxed) == key.seal(FREE) { Damage::Free } else { damage }
+    }
+
     /// Clears an object of `bytes` bytes from `kept` on, with the beginning of its slack.
+    #[inline(always)]
     pub(super) fn clear_from(self, kept: usize, bytes: usize) {
         let end = (bytes + BYTES).min(self.room());
         if end > kept {
@@ -316,10 +387,11 @@ mod tests {
             let byte = |n: usize| unsafe { *at::<u8>(slot.start + n) };
             assert!((0..bytes).all(|n| byte(n) == 0));
             assert_eq!(slot.inspect(SECRET), Ok(bytes));
-            slot.retire(SECRET).unwrap();
+            let alone = bytes % 2 == 0;
+            slot.retire(SECRET, alone).unwrap();
             assert!(clear::is_clear(slot.start, slot.room()));
             assert_eq!(slot.inspect(SECRET), Err(Damage::Free));
-            assert_eq!(slot.retire(SECRET), Err(Damage::Free));
+            assert_eq!(slot.retire(SECRET, alone), Err(Damage::Free));
         }
     }
 
@@ -332,7 +404,7 @@ mod tests {
                 slot.open(SECRET, bytes, |_| 0).unwrap();
                 change(slot.start + place);
                 let state = SIZE - BYTES + 1..SIZE - BYTES + 3;
-                let found = slot.retire(SECRET);
+                let found = slot.retire(SECRET, false);
                 // A state can be changed into another one, which tells another size.
                 assert!(found == Err(Damage::After) || state.contains(&place), "{bytes} {place}");
             }
@@ -346,7 +418,7 @@ mod tests {
             let slot = slots.nth(0);
             slot.open(SECRET, bytes, |_| 0).unwrap();
             clear::clear(slot.start + bytes, 1);
-            assert_eq!(slot.retire(SECRET), Err(Damage::After), "{bytes}");
+            assert_eq!(slot.retire(SECRET, false), Err(Damage::After), "{bytes}");
         }
     }
 
@@ -359,7 +431,7 @@ mod tests {
         first.open(SECRET, 10, |_| 0).unwrap();
         assert_eq!(second.inspect(SECRET), Ok(10));
         change(second.start - 1);
-        assert_eq!(second.retire(SECRET), Err(Damage::Before));
+        assert_eq!(second.retire(SECRET, false), Err(Damage::Before));
     }
 
     #[test]
@@ -368,7 +440,7 @@ mod tests {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
             slot.open(SECRET, 20, |_| 0).unwrap();
-            slot.retire(SECRET).unwrap();
+            slot.retire(SECRET, false).unwrap();
             change(slot.start + place);
             assert_eq!(slot.open(SECRET, 20, |_| 0), Err(Damage::WhenFree), "{place}");
         }
@@ -377,7 +449,33 @@ mod tests {
     #[test]
     fn an_address_that_nobody_was_given_is_not_called_free() {
         let mut slots = Slots::new();
-        assert_eq!(slots.nth(0).retire(SECRET), Err(Damage::Never));
+        assert_eq!(slots.nth(0).retire(SECRET, false), Err(Damage::Never));
+    }
+
+    #[test]
+    fn of_threads_that_free_an_object_at_once_one_is_told_that_it_has() {
+        let mut slots = Slots::new();
+        let slot = slots.nth(0);
+        for _ in 0..200 {
+            slot.open(SECRET, 20, |_| 0).unwrap();
+            let retired = std::thread::scope(|scope| {
+                let threads = [(); 3].map(|()| scope.spawn(|| slot.retire(SECRET, false)));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            let first = retired.iter().filter(|it| it.is_ok()).count();
+            assert_eq!(first, 1, "{retired:?}");
+            let other = |it: &Result<(), Damage>| matches!(it, Ok(()) | Err(Damage::Free));
+            assert!(retired.iter().all(other), "{retired:?}");
+        }
+    }
+
+    #[test]
+    fn who_knows_what_stands_in_slack_does_not_know_the_seal() {
+        let (a, b) = (Secret { mask: 1, factor: 3 }, Secret { mask: 2, factor: 3 });
+        // The same key by other masks: the same seal, another mark.
+        let (at_a, at_b) = (a.key(0x1000 ^ 1), b.key(0x1000 ^ 2));
+        assert_eq!(at_a.seal(0), at_b.seal(0));
+        assert_ne!(a.mark(at_a), b.mark(at_b));
     }
 
     #[test]

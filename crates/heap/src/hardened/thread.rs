@@ -4,16 +4,17 @@ use super::clear;
 use super::guarded::{Freed, Large};
 use super::quarantine::{Held, Quarantine};
 use super::random::Random;
-use super::seal::{Damage, Slot};
+use super::seal::{Damage, Secret, Slot};
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
 use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, UNIT, at};
+use crate::layout::{GRANULE, Granule, UNIT, at};
 use crate::stock::Stocked;
 use crate::tables::RUN;
+use core::num::NonZeroUsize;
 use core::ptr;
 use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
@@ -24,14 +25,16 @@ pub struct Thread {
     link: AtomicU32,
     /// Where objects come from and go to.
     pub cache: ThreadCache,
-    quarantine: Quarantine,
-    freed_runs: Freed,
+    /// The arena's.
+    secret: Secret,
+    random: Random,
     /// The object freed last, if any was: it is in quarantine.
-    newest: Held,
+    newest: Slot,
     /// The object of a slab given out last, if it was not freed since: looked at as long as the
     /// process has had one thread.
-    given: Held,
-    random: Random,
+    given: Slot,
+    quarantine: Quarantine,
+    freed_runs: Freed,
 }
 
 impl Stocked for Thread {
@@ -147,25 +150,84 @@ impl<S: System> Arena<S> {
 }
 
 impl Thread {
+    /// The most bytes of a small object, beside its seal.
+    pub const SMALL_MAX: usize = SMALL_MAX - super::seal::BYTES;
+
     /// Nothing at hand. `number` is another one for each thread.
     pub fn new<S: System>(arena: &Arena<S>, number: usize) -> Self {
         arena.hardening.note_thread();
         Self {
             link: AtomicU32::new(0),
             cache: ThreadCache::new(),
-            quarantine: Quarantine::new(),
-            freed_runs: Freed::new(),
-            newest: Held::NONE,
-            given: Held::NONE,
+            secret: arena.secret(),
             random: Random::new(
                 arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32),
             ),
+            newest: Slot::NONE,
+            given: Slot::NONE,
+            quarantine: Quarantine::new(),
+            freed_runs: Freed::new(),
         }
+    }
+
+    /// Gives out `size` bytes, all zero, if there is a small object for them at hand and nothing is
+    /// wrong. Otherwise nothing has changed, and [`Thread::allocate`] does it or tells why not.
+    #[inline(always)]
+    pub fn allocate_small<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+    ) -> Option<NonZeroUsize> {
+        if size.wrapping_sub(1) >= Self::SMALL_MAX {
+            return None;
+        }
+        let class = Class::of_small(size + super::seal::BYTES);
+        let object = self.cache.peek(class)?;
+        let address = object.get();
+        let has_predecessor = !address.is_multiple_of(GRANULE);
+        let slot = Slot { start: address, size: class.size(), has_predecessor };
+        self.glance_at_newest().and_then(|()| self.glance_at_given(arena)).ok()?;
+        let random = |end| self.random.below(end);
+        slot.open(self.secret, size, random).ok()?;
+        // The one that was looked at.
+        let _ = self.cache.pop(class);
+        self.fetch_next(class, slot.size);
+        self.given = slot;
+        Some(object)
+    }
+
+    /// Lets the processor fetch the lines that the next [`Thread::allocate_small`] of a class looks
+    /// at first: the objects at hand are in no order, so each is a miss of the cache otherwise.
+    #[inline(always)]
+    fn fetch_next(&self, class: Class, size: usize) {
+        if let Some(next) = self.cache.peek(class) {
+            clear::fetch(next.get());
+            clear::fetch(next.get() + size - super::seal::BYTES);
+        }
+    }
+
+    /// Gives out `size` bytes, all zero, if there is a medium object for them at hand. `Ok(None)`
+    /// if not: nothing has changed then, and [`Thread::allocate`] does it.
+    #[inline(always)]
+    pub fn allocate_medium<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+    ) -> Result<Option<usize>, Misuse> {
+        let bytes = size + super::seal::BYTES;
+        if !(SMALL_MAX + 1..=MEDIUM_MAX).contains(&bytes) {
+            return Ok(None);
+        }
+        let class = Class::of_medium(bytes);
+        let n = self.random.below(64) as u32;
+        self.glance(arena)?;
+        let given = self.cache.pop_any_medium(class, n);
+        self.seal_slot(given.map(|it| arena.slot_of(it.address, class)), size)
     }
 
     /// Gives out `size` bytes, all zero, at a multiple of `align`, a power of two. `Ok(None)` when
     /// there is no memory.
-    #[inline]
+    #[inline(never)]
     pub fn allocate<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -226,14 +288,21 @@ impl Thread {
     ) -> Result<Option<usize>, Misuse> {
         let class = Self::class_of(arena, size, align).filter(|&class| class != Class::EMPTY);
         let (Some(address), Some(class)) = (taken, class) else { return Ok(taken) };
-        let slot = arena.slot_of(address, class);
-        let random = |end| self.random.below(end);
-        slot.open(arena.secret(), size, random).map_err(|damage| Misuse::new(damage, slot))?;
-        self.given = Held::new(address, class);
-        Ok(taken)
+        self.seal_slot(Some(arena.slot_of(address, class)), size)
     }
 
-    /// Takes one of the free objects of a class that are at hand, chosen at random.
+    /// Seals the object of a slot, if there is one.
+    #[inline(always)]
+    fn seal_slot(&mut self, slot: Option<Slot>, size: usize) -> Result<Option<usize>, Misuse> {
+        let Some(slot) = slot else { return Ok(None) };
+        let random = |end| self.random.below(end);
+        slot.open(self.secret, size, random).map_err(|damage| Misuse::new(damage, slot))?;
+        self.given = slot;
+        Ok(Some(slot.start))
+    }
+
+    /// Takes one of the free objects of a class that are at hand, which nobody can foresee. Of
+    /// small ones it is the one put in last, for they are put in at random.
     #[inline]
     fn take_any<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<usize> {
         if !class.is_small() {
@@ -241,61 +310,142 @@ impl Thread {
             let given = self.cache.pop_any_medium(class, n);
             return given.or_else(|| self.cache.take_medium(arena, class)).map(|it| it.address);
         }
-        let random = &mut self.random;
-        let object = self.cache.pop_any(class, |end| random.below(end));
-        if object.is_some() {
-            return object;
-        }
-        let first = self.cache.refill(arena, class);
-        if first.is_null() {
-            return None;
-        }
-        Some(self.cache.swap_any(class, first.addr(), |end| random.below(end)))
+        let object = self.cache.pop(class);
+        if object.is_null() { self.refill(arena, class) } else { Some(object.addr()) }
     }
 
-    /// Looks whether the object freed last is still clear, and whether the one given out last is
-    /// whole.
-    #[inline]
-    fn glance<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
-        if self.newest != Held::NONE {
-            let (start, size) = (self.newest.address(), self.newest.class().size());
-            let slot = Slot { start, size, has_predecessor: false };
-            if !clear::are_ends_clear(start, slot.room()) {
-                return Err(Misuse::new(Damage::WhenFree, slot));
-            }
+    /// Fills the empty magazine of a class, in an order by chance.
+    #[cold]
+    fn refill<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<usize> {
+        let first = self.cache.refill(arena, class);
+        let random = &mut self.random;
+        let first = NonZeroUsize::new(first.addr())?.get();
+        Some(self.cache.shuffle(class, first, |end| random.below(end)))
+    }
+
+    /// Looks at both objects that are looked at again and again.
+    #[inline(always)]
+    fn glance<S: System>(&self, arena: &Arena<S>) -> Result<(), Misuse> {
+        self.glance_at_newest()
+            .and_then(|()| self.glance_at_given(arena))
+            .map_err(|(damage, slot)| Misuse::new(damage, slot))
+    }
+
+    /// Looks whether the object freed last is still clear.
+    #[inline(always)]
+    fn glance_at_newest(&self) -> Result<(), (Damage, Slot)> {
+        let newest = self.newest;
+        if newest.is_none() || clear::are_ends_clear(newest.start, newest.room()) {
+            Ok(())
+        } else {
+            Err((Damage::WhenFree, newest))
         }
-        if self.given != Held::NONE {
-            let slot = arena.slot_of(self.given.address(), self.given.class());
-            let inspected = arena.hardening.while_alone(|| slot.inspect(arena.secret()));
-            if let Some(Err(damage)) = inspected {
-                return Err(Misuse::new(damage, slot));
-            }
+    }
+
+    /// Looks whether the object given out last is whole.
+    #[inline(always)]
+    fn glance_at_given<S: System>(&self, arena: &Arena<S>) -> Result<(), (Damage, Slot)> {
+        if self.given.is_none() || !arena.hardening.is_alone() {
+            return Ok(());
         }
-        Ok(())
+        self.inspect_given(arena).map_or(Ok(()), |damage| Err((damage, self.given)))
+    }
+
+    #[inline(never)]
+    fn inspect_given<S: System>(&self, arena: &Arena<S>) -> Option<Damage> {
+        arena.hardening.while_alone(|| self.given.inspect(self.secret).err()).flatten()
     }
 
     /// Takes an object back.
     ///
     /// # Safety
     /// Nobody uses the object any longer, if it is one.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free<S: System>(
         &mut self,
         arena: &Arena<S>,
         address: usize,
     ) -> Result<(), Misuse> {
-        let found = arena.object_at(address).filter(|found| found.class != Class::EMPTY);
-        let Some(found) = found else { return self.free_unsealed(arena, address) };
-        let (class, has_predecessor) = (found.class, found.index > 0);
-        let slot = Slot { start: address, size: class.size(), has_predecessor };
-        let held = Held::new(address, class);
-        if self.given == held {
-            self.given = Held::NONE;
+        // Whatever is wrong, nothing has changed then that matters, and it is found once more.
+        if let Some((slot, class)) = Self::small_slot(arena, address)
+            && slot.retire(self.secret, arena.hardening.is_alone()).is_ok()
+        {
+            return self.detain(arena, slot, class);
         }
-        if let Err(damage) = slot.retire(arena.secret()) {
+        self.free_any(arena, address)
+    }
+
+    /// The slot of a small object that has bytes.
+    #[inline(always)]
+    fn small_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
+        let class = Class(arena.tag(arena.granule_of(address)?).class());
+        let offset = address % GRANULE;
+        if !class.is_small() || class == Class::EMPTY {
+            return None;
+        }
+        let info = class.info();
+        let is_object = class.starts_at(offset as u32) && offset < info.span as usize;
+        let (size, has_predecessor) = (info.size as usize, offset > 0);
+        is_object.then_some((Slot { start: address, size, has_predecessor }, class))
+    }
+
+    /// Keeps a medium object that leaves quarantine, or posts it.
+    #[inline]
+    fn keep_medium<S: System>(&mut self, arena: &Arena<S>, held: Held) -> bool {
+        held.class().is_medium()
+            && arena.granule_of(held.address()).is_some_and(|g| {
+                self.cache.put_aside_medium(arena, g, held.class(), held.address())
+            })
+    }
+
+    #[inline(never)]
+    fn free_any<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
+        let Some((slot, class)) = Self::sealed_slot(arena, address) else {
+            return self.free_unsealed(arena, address);
+        };
+        if let Err(damage) = slot.retire(self.secret, arena.hardening.is_alone()) {
             return Err(Misuse::new(damage, slot));
         }
-        self.detain(arena, held)
+        self.detain(arena, slot, class)
+    }
+
+    /// Puts a freed object into quarantine, and releases others for it.
+    #[inline(always)]
+    fn detain<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        slot: Slot,
+        class: Class,
+    ) -> Result<(), Misuse> {
+        if self.given.start == slot.start {
+            self.given = Slot::NONE;
+        }
+        self.newest = slot;
+        let (held, random) = (Held::new(slot.start, class), self.random.next());
+        let former = self.quarantine.exchange(held, random as usize);
+        let done = former == Held::NONE || self.keep(arena, former, random >> 32);
+        if done && !self.quarantine.is_overfull() {
+            return Ok(());
+        }
+        self.make_room(arena, held, if done { Held::NONE } else { former })
+    }
+
+    /// The slot of an object of a slab that has bytes.
+    #[inline]
+    fn sealed_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
+        let found = arena.object_at(address).filter(|found| found.class != Class::EMPTY)?;
+        let (size, has_predecessor) = (found.class.size(), found.index > 0);
+        Some((Slot { start: address, size, has_predecessor }, found.class))
+    }
+
+    /// Keeps an object that leaves quarantine in its magazine, if that is this thread's and has
+    /// room: in a place chosen by a random number of 32 bits.
+    #[inline]
+    fn keep<S: System>(&mut self, arena: &Arena<S>, held: Held, random: u64) -> bool {
+        let (address, class) = (held.address(), held.class());
+        let g = address.wrapping_sub(arena.tables.region) / GRANULE;
+        self.cache.keeps(Granule(g as u32), class)
+            && self.cache.push_any(class, address, |end| ((random * end as u64) >> 32) as usize)
     }
 
     #[cold]
@@ -306,16 +456,23 @@ impl Thread {
         }
     }
 
-    /// Puts a freed object into quarantine, and releases others for it.
-    #[inline]
-    fn detain<S: System>(&mut self, arena: &Arena<S>, held: Held) -> Result<(), Misuse> {
-        let former = self.quarantine.exchange(held, &mut self.random);
-        self.newest = held;
-        if let Some(former) = former {
+    /// Releases an object that has left quarantine, if there is one, and others while there are too
+    /// many bytes, but not `last`.
+    #[inline(never)]
+    fn make_room<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        last: Held,
+        former: Held,
+    ) -> Result<(), Misuse> {
+        if former != Held::NONE && !self.keep_medium(arena, former) {
             self.release(arena, former.address())?;
         }
-        while let Some(former) = self.quarantine.excess(held, &mut self.random) {
-            self.release(arena, former.address())?;
+        while let Some(former) = self.quarantine.excess(last, &mut self.random) {
+            let random = self.random.next() >> 32;
+            if !self.keep_medium(arena, former) && !self.keep(arena, former, random) {
+                self.release(arena, former.address())?;
+            }
         }
         Ok(())
     }
@@ -379,7 +536,7 @@ impl Thread {
 
     /// Releases all that is in quarantine.
     fn discharge<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
-        self.newest = Held::NONE;
+        self.newest = Slot::NONE;
         while let Some(held) = self.quarantine.empty_one() {
             self.release(arena, held.address())?;
         }
