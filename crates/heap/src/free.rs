@@ -3,13 +3,13 @@
 
 use crate::arena::Arena;
 use crate::cache::{Holding, ThreadCache};
-use crate::class::Class;
+use crate::class::{Class, Info};
 use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, Granule, at};
+use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::{MAGAZINES, ROUNDS, Rounds};
 use crate::medium::TakenBack;
-use crate::outbox::FreedTwice;
+use crate::outbox::{FreedTwice, Outbox, Row};
 use crate::parcel::Parcel;
 use crate::tables::RUN;
 use crate::tally::Account;
@@ -54,6 +54,77 @@ impl<S: System> Arena<S> {
         let slab = Granule(g.0 - tag.delta());
         let index = class.object_at(address - self.tables.address(slab))?;
         Some(InSlab { class, slab, index })
+    }
+
+    /// Whether objects of a slab are for the thread that has this heap to keep.
+    #[inline]
+    fn owns(&self, held: &Held, slab: Granule) -> bool {
+        self.tag(slab).owner() == held.heap().id()
+    }
+
+    /// Sends objects home for which there was no room in the outbox: them, or others in their
+    /// place. Returns the granules released.
+    fn send_home_now(
+        &self,
+        outbox: Option<&mut Outbox>,
+        class: Class,
+        row: Row,
+        held: Option<&mut Held>,
+    ) -> Result<u32, FreedTwice> {
+        let own = held.as_ref().is_some_and(|held| self.owns(held, row.slab));
+        if let Some(outbox) = outbox
+            && !(own && outbox.lets_pass())
+        {
+            return self.post(outbox, class, row, held);
+        }
+        let bits = core::iter::once((row.word, row.mask));
+        let sent = self.send_home(class, row.slab, bits, row.count.into(), held);
+        sent.map_err(|()| FreedTwice { slab: row.slab })
+    }
+}
+
+/// Finds small objects of one class.
+#[derive(Clone, Copy)]
+struct Rows<'a, S: System> {
+    arena: &'a Arena<S>,
+    region: usize,
+    class: Class,
+    info: &'static Info,
+}
+
+impl<'a, S: System> Rows<'a, S> {
+    fn of(arena: &'a Arena<S>, class: Class) -> Self {
+        Self { arena, region: arena.tables.region, class, info: class.info() }
+    }
+
+    /// The first of a list of objects, with its neighbours that follow it there: what was freed
+    /// together is often of one slab. An object that comes a second time ends the row. `None` if
+    /// the first is not of the class any longer: that each was, and the start of an object, was
+    /// found out when the thread kept it.
+    #[inline]
+    fn first(&self, objects: &[usize]) -> Option<Row> {
+        let (&first, others) = objects.split_first()?;
+        let in_region = first - self.region;
+        let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
+        if self.arena.tag(slab).class() != self.class.0 {
+            return None;
+        }
+        let base = first - in_region % GRANULE;
+        let mut row = Row::one(slab, self.info.objects_in(in_region % GRANULE));
+        for &object in others {
+            let offset = object.wrapping_sub(base);
+            if offset >= GRANULE {
+                break;
+            }
+            let index = self.info.objects_in(offset);
+            let bit = 1 << (index % 64);
+            if index / 64 != row.word || row.mask & bit != 0 {
+                break;
+            }
+            row.mask |= bit;
+            row.count += 1;
+        }
+        Some(row)
     }
 }
 
@@ -134,7 +205,7 @@ impl ThreadCache {
             return false;
         }
         let offset = address - arena.tables.address(g);
-        class.object_at(offset).is_some_and(|index| outbox.add(class, g, index))
+        class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
     }
 
     /// Keeps a medium object, or puts it into the outbox if there is one with room.
@@ -158,7 +229,8 @@ impl ThreadCache {
             TakenBack::No => {}
         }
         // SAFETY: the outbox is leased to this thread.
-        unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, slab, index))
+        unsafe { self.outbox.as_mut() }
+            .is_some_and(|outbox| outbox.add(class, Row::one(slab, index)))
     }
 
     /// Keeps a medium object if the thread has room for it.
@@ -229,8 +301,16 @@ impl ThreadCache {
         if class.is_small() && self.pack(arena, class, slab, address)? {
             return Ok(());
         }
-        self.send_home(arena, class, slab, index, None)?;
-        self.note_released(arena, 0);
+        self.provide_outbox(arena);
+        // SAFETY: the outbox is leased to this thread.
+        let mut outbox = unsafe { self.outbox.as_mut() };
+        let row = Row::one(slab, index);
+        if !outbox.as_mut().is_some_and(|outbox| outbox.add(class, row)) {
+            let mut held = self.heap().map(Heap::hold);
+            let sent = arena.send_home_now(outbox, class, row, held.as_mut());
+            drop(held);
+            self.note_released(arena, sent.map_err(|e| arena.twice(e))?);
+        }
         Ok(())
     }
 
@@ -250,36 +330,18 @@ impl ThreadCache {
         Ok(false)
     }
 
+    #[inline]
     fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
-        if self.outbox.is_null() && self.holding() != Holding::Ended {
-            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+        if self.outbox.is_null() {
+            self.lease_outbox(arena);
         }
     }
 
-    /// Sends an object home, by way of the outbox.
-    fn send_home<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        slab: Granule,
-        index: usize,
-        held: Option<&mut Held>,
-    ) -> Result<(), Invalid> {
-        self.provide_outbox(arena);
-        // SAFETY: the outbox is leased to this thread.
-        let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() } {
-            if outbox.add(class, slab, index) {
-                return Ok(());
-            }
-            let mut own = if held.is_none() { self.heap().map(Heap::hold) } else { None };
-            arena.post(outbox, class, slab, index, held.or(own.as_mut()))
-        } else {
-            let bit = (index / 64, 1 << (index % 64));
-            let sent = arena.send_home(class, slab, core::iter::once(bit), 1, held);
-            sent.map_err(|()| FreedTwice { slab })
-        };
-        self.released += sent.map_err(|e| arena.twice(e))?;
-        Ok(())
+    #[cold]
+    fn lease_outbox<S: System>(&mut self, arena: &Arena<S>) {
+        if self.holding() != Holding::Ended {
+            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+        }
     }
 
     /// Makes room in a full magazine: it is set aside and another used, or else the objects put in
@@ -310,30 +372,24 @@ impl ThreadCache {
         if objects.is_empty() {
             return Ok(());
         }
+        self.provide_outbox(arena);
+        // SAFETY: the outbox is leased to this thread.
+        let mut outbox = unsafe { self.outbox.as_mut() };
         let mut held = self.heap().map(Heap::hold);
-        let mut rest = objects;
-        while let Some((&address, others)) = rest.split_first() {
+        let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
+        while let Some(&address) = rest.first() {
             let twice = Invalid::FreedTwice { address };
-            let found = arena.object_at(address).filter(|found| found.class == class);
-            let Some(InSlab { slab, index, .. }) = found else { return Err(twice) };
-            // Neighbours go with it: what was freed together is often of one slab.
-            let base = arena.tables.address(slab);
-            let (mask, taken) = neighbours(class, base, index / 64, rest);
-            // SAFETY: the outbox is leased to this thread.
-            let outbox = unsafe { self.outbox.as_mut() };
-            if let Some(held) = held.as_mut().filter(|held| held.is_attached_to(class, slab)) {
-                rest = &rest[taken..];
-                arena.take_back(held, class, slab, index / 64, mask).map_err(|()| twice)?;
-            } else if outbox
-                .is_some_and(|it| it.add_row(class, slab, index / 64, (mask, taken as u16)))
-            {
-                rest = &rest[taken..];
-            } else {
-                self.send_home(arena, class, slab, index, held.as_mut())?;
-                rest = others;
+            let row = rows.first(rest).ok_or(twice)?;
+            rest = &rest[usize::from(row.count)..];
+            let attached = held.as_mut().filter(|held| held.is_attached_to(class, row.slab));
+            if let Some(held) = attached {
+                arena.take_back(held, class, row).map_err(|()| twice)?;
+            } else if !outbox.as_mut().is_some_and(|outbox| outbox.add(class, row)) {
+                let sent = arena.send_home_now(outbox.as_deref_mut(), class, row, held.as_mut());
+                released += sent.map_err(|e| arena.twice(e))?;
             }
         }
-        let released = held.map_or(0, |held| held.account.total_released());
+        released += held.map_or(0, |held| held.account.total_released());
         self.note_released(arena, released);
         Ok(())
     }
@@ -379,27 +435,4 @@ impl ThreadCache {
             self.wants_help |= arena.purge_excess(released);
         }
     }
-}
-
-/// The objects at the beginning of a list that are in word `n` of the bits of the slab at `base`,
-/// as a mask, and how many they are. An object that comes a second time ends the row. That each is
-/// the start of an object of its slab was found out when the thread kept it.
-fn neighbours(class: Class, base: usize, n: usize, objects: &[usize]) -> (u64, usize) {
-    let info = class.info();
-    let bytes_in_word = 64 * info.size as usize;
-    let (first, end) = (n * bytes_in_word, ((n + 1) * bytes_in_word).min(info.span as usize));
-    let (mut mask, mut count) = (0_u64, 0);
-    for &object in objects {
-        let offset = object.wrapping_sub(base + first);
-        if offset >= end - first {
-            break;
-        }
-        let bit = 1 << info.objects_in(offset);
-        if mask & bit != 0 {
-            break;
-        }
-        mask |= bit;
-        count += 1;
-    }
-    (mask, count)
 }

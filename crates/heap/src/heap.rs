@@ -18,6 +18,7 @@ use crate::depot::Depots;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
+use crate::outbox::Row;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
@@ -46,7 +47,8 @@ impl Attached {
     }
 
     fn has(&self, g: Granule) -> bool {
-        self.slabs[..self.count].contains(&(g.0 + 1))
+        // Unused places are 0.
+        self.slabs.contains(&(g.0 + 1))
     }
 
     fn push(&mut self, g: Granule) {
@@ -59,6 +61,7 @@ impl Attached {
         if let Some(i) = found {
             self.slabs.copy_within(i + 1..self.count, i);
             self.count -= 1;
+            self.slabs[self.count] = 0;
         }
     }
 }
@@ -416,23 +419,16 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Takes back objects of a slab that is attached to the heap held: those whose bits are in
-    /// `mask`, in word `n`. Fails if one of them is free already.
-    pub(crate) fn take_back(
-        &self,
-        held: &mut Held,
-        class: Class,
-        g: Granule,
-        n: usize,
-        mask: u64,
-    ) -> Result<(), ()> {
-        let info = class.info();
-        if !freed::set(self.bits(g).word(n), mask) {
+    /// Takes back objects of a slab that is attached to the heap held. Fails if one of them is free
+    /// already.
+    pub(crate) fn take_back(&self, held: &mut Held, class: Class, row: Row) -> Result<(), ()> {
+        let (g, info) = (row.slab, class.info());
+        if !freed::set(self.bits(g).word(row.word), row.mask) {
             return Err(());
         }
         // SAFETY: the slab is attached to the heap whose lock is held.
         let local = unsafe { &mut *self.local(g) };
-        local.took_back(n, mask);
+        local.took_back(row.word, row.count);
         let free = local.free_count(info) + self.word(g).count().look().1.count();
         // One empty slab stays, so that a heap at the edge of a slab does not make and release it
         // in turn.

@@ -17,12 +17,14 @@ use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
 /// Sets of slots; a slab's objects go to one of the [`WAYS`] slots of its set.
-const SETS: usize = 128;
+const SETS: usize = 256;
 const WAYS: usize = 2;
 const SLOTS: usize = SETS * WAYS;
-const WORDS: usize = 8;
-/// Objects that a slot can tell apart. A slab of more has several slots.
-const WINDOW: usize = WORDS * 64;
+/// Words of a slab's bits that a slot has room for: a window. A slab of more has several slots.
+const WORDS: usize = 4;
+
+/// One in so many times objects of the thread's own heap get a slot, if none is theirs or unused.
+const PASSES: u8 = 8;
 
 /// Parcels that a thread sends before it looks again how much may wait in an inbox.
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
@@ -39,8 +41,8 @@ const UNUSED: Key = Key(0);
 
 impl Key {
     #[inline]
-    fn new(g: Granule, index: usize) -> Self {
-        Self(u64::from(g.0 + 1) | ((index / WINDOW) as u64) << 32)
+    fn of(row: Row) -> Self {
+        Self(u64::from(row.slab.0 + 1) | ((row.word / WORDS) as u64) << 32)
     }
 
     fn granule(self) -> Granule {
@@ -59,6 +61,27 @@ impl Key {
     }
 }
 
+/// Some objects of one slab: those that have a bit in one word of its bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// The slab's first granule.
+    pub(crate) slab: Granule,
+    /// The number of the word.
+    pub(crate) word: usize,
+    /// Their bits.
+    pub(crate) mask: u64,
+    /// How many they are.
+    pub(crate) count: u16,
+}
+
+impl Row {
+    /// A single object, by its number in the slab.
+    #[inline]
+    pub(crate) fn one(slab: Granule, index: usize) -> Self {
+        Self { slab, word: index / 64, mask: 1 << (index % 64), count: 1 }
+    }
+}
+
 /// The objects that one thread is about to send home.
 #[repr(C, align(64))]
 pub(crate) struct Outbox {
@@ -74,7 +97,9 @@ pub(crate) struct Outbox {
     left: isize,
     limit: isize,
     /// The slot to look at next when something has to go.
-    next: u8,
+    next: u16,
+    /// How often there was no slot for objects of a slab of the thread's own heap.
+    passed: u8,
     /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
     /// again.
     inbox_parcels: usize,
@@ -89,8 +114,6 @@ pub(crate) struct Outbox {
     link: AtomicU32,
 }
 
-const _: () = assert!(SLOTS == 1 << u8::BITS);
-
 impl Stocked for Outbox {
     const MOST: usize = 4096;
 
@@ -103,6 +126,7 @@ impl Stocked for Outbox {
             left: retain::outbox_bytes(0, 1) as isize,
             limit: retain::outbox_bytes(0, 1) as isize,
             next: 0,
+            passed: 0,
             inbox_parcels: PARCELS_AT_FIRST,
             parcels_left: PARCELS_BETWEEN_LOOKS,
             classes: 0,
@@ -121,42 +145,45 @@ impl Stocked for Outbox {
 }
 
 impl Outbox {
-    /// Puts object `index` of a slab in, if there is a slot for that slab, or an unused one;
-    /// otherwise [`Arena::post`] does it.
+    /// Puts objects in, if there is a slot for their slab, or an unused one; otherwise
+    /// [`Arena::post`] does it.
     #[inline]
-    pub(crate) fn add(&mut self, class: Class, g: Granule, index: usize) -> bool {
-        self.add_row(class, g, index / 64, (1 << (index % 64), 1))
-    }
-
-    /// Puts several objects in at once: `count` objects of word `n` of a slab's bits, as a mask.
-    #[inline]
-    pub(crate) fn add_row(
-        &mut self,
-        class: Class,
-        g: Granule,
-        n: usize,
-        (objects, count): (u64, u16),
-    ) -> bool {
+    pub(crate) fn add(&mut self, class: Class, row: Row) -> bool {
         // First: a slot that was given to a slab must have an object of it, which keeps the slab.
-        if self.left < 0 {
+        if self.is_full() {
             return false;
         }
-        let key = Key::new(g, 64 * n);
+        let key = Key::of(row);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);
         if self.keys[slot] != key && !self.occupy(first, key) {
             return false;
         }
         let slot = first + usize::from(self.keys[first] != key);
-        let mask = &mut self.masks[slot][n % WORDS];
+        let mask = &mut self.masks[slot][row.word % WORDS];
         // An object that is here already is being freed a second time: its slab will say so.
-        if *mask & objects != 0 {
+        if *mask & row.mask != 0 {
             return false;
         }
-        *mask |= objects;
-        self.counts[slot] += count;
-        self.left -= (usize::from(count) * class.size()) as isize;
+        *mask |= row.mask;
+        self.counts[slot] += row.count;
+        self.left -= (usize::from(row.count) * class.size()) as isize;
         true
+    }
+
+    /// Whether so much is held back that something has to go.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.left < 0
+    }
+
+    /// Whether objects of a slab of the thread's own heap, for which there was no slot, go home
+    /// by themselves: that costs less than to send others home in their place, which have company.
+    /// Every so often they get a slot all the same, lest slots be kept for slabs of the past.
+    #[inline]
+    pub(crate) fn lets_pass(&mut self) -> bool {
+        self.passed = self.passed.wrapping_add(1);
+        !self.is_full() && !self.passed.is_multiple_of(PASSES)
     }
 
     /// Gives one of the two slots from `first` on to `key`, if one is unused.
@@ -235,32 +262,31 @@ pub(crate) struct FreedTwice {
 }
 
 impl<S: System> Arena<S> {
-    /// Puts object `index` of slab `g` into the outbox, after making room for it: sends home one of
-    /// the slots where it could go, and others in turn if the outbox holds too much. Returns the
-    /// granules released.
+    /// Puts objects into the outbox after making room for them: sends home one of the slots where
+    /// they could go, and others in turn if the outbox holds too much. Returns the granules
+    /// released.
     pub(crate) fn post(
         &self,
         outbox: &mut Outbox,
         class: Class,
-        g: Granule,
-        index: usize,
+        row: Row,
         mut adopter: Option<&mut Held>,
     ) -> Result<u32, FreedTwice> {
         let mut released = 0;
-        if outbox.left < 0 {
+        if outbox.is_full() {
             let used = self.about_in_use().used * GRANULE;
             let outboxes = self.outboxes.made();
             outbox.set_limit(retain::outbox_bytes(used, outboxes));
             // Half of them go, so that each waits long enough to have company.
             while let Some(n) = outbox.next_used().filter(|_| outbox.left < outbox.limit / 2) {
-                outbox.next = (n as u8).wrapping_add(1);
+                outbox.next = ((n + 1) % SLOTS) as u16;
                 released += self.send_slot_home(outbox, n, adopter.as_deref_mut())?;
             }
         }
-        if !outbox.add(class, g, index) {
-            let victim = outbox.victim(Key::new(g, index));
+        if !outbox.add(class, row) {
+            let victim = outbox.victim(Key::of(row));
             released += self.send_slot_home(outbox, victim, adopter)?;
-            let added = outbox.add(class, g, index);
+            let added = outbox.add(class, row);
             debug_assert!(added, "there was no room after room was made");
         }
         Ok(released)

@@ -29,6 +29,8 @@ pub(crate) struct Purger {
     pub(crate) lock: Lock,
     /// Bytes purged lately and not claimed again since.
     recent: AtomicUsize,
+    /// Bytes claimed clean since it was last looked whether they were purged too early.
+    clean: AtomicUsize,
     /// When memory was purged last, in milliseconds.
     at: AtomicU64,
     /// Dirty free bytes that may stay beyond the usual bound.
@@ -52,6 +54,7 @@ impl Purger {
         Self {
             lock: Lock::new(),
             recent: AtomicUsize::new(0),
+            clean: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
@@ -213,6 +216,12 @@ impl<S: System> Arena<S> {
         if recent == 0 {
             return;
         }
+        // The time, which is a system call, is not asked for each granule.
+        let bytes = self.purger.clean.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if bytes < purge::REGRET_STEP.min(recent) {
+            return;
+        }
+        self.purger.clean.store(0, Ordering::Relaxed);
         let time = self.system.milliseconds();
         let since = time.saturating_sub(self.purger.at.load(Ordering::Relaxed));
         if since > purge::REGRET_MILLISECONDS {

@@ -52,8 +52,8 @@ impl SlabLocal {
     }
 
     /// Counts objects as taken back whose bits, in word `n`, the holder has set.
-    pub(crate) fn took_back(&mut self, n: usize, mask: u64) {
-        self.balance += mask.count_ones() as i16;
+    pub(crate) fn took_back(&mut self, n: usize, count: u16) {
+        self.balance += count as i16;
         self.lowest = self.lowest.min(n as u16);
     }
 

@@ -14,6 +14,8 @@ const SHARE: usize = 8;
 /// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
 /// as fifty page faults.
 pub const STEP: usize = 2 * BLOCK;
+/// Bytes claimed clean before it is looked whether they were purged too early.
+pub const REGRET_STEP: usize = BLOCK;
 /// Memory claimed again this soon after it was purged was purged too early.
 pub const REGRET_MILLISECONDS: u64 = 100;
 /// So many bytes released without regret take one byte of the boost away.
@@ -45,10 +47,10 @@ pub fn idle_bound(used: usize, peak: usize, demand: usize) -> usize {
 }
 
 /// The dirty free bytes that may stay when `used` bytes are in use, and not long ago `peak` were:
-/// the boost counts for three quarters of what was given up since then.
+/// the usual share, and beyond that the boost, as far as it was in use until lately.
 pub fn bound(used: usize, peak: usize, boost: usize) -> usize {
-    let given_up = peak.saturating_sub(used);
-    FLOOR.max(used / SHARE).max(boost.min(given_up / 4 * 3))
+    let usual = FLOOR.max(used / SHARE);
+    usual.max((usual + boost).min(peak.saturating_sub(used)))
 }
 
 /// The dirty free bytes that may stay while a background thread purges what is not claimed again:
@@ -99,8 +101,8 @@ mod tests {
         assert_eq!(bound(800 << 20, 800 << 20, 0), 100 << 20);
         // The boost alone keeps nothing that was not in use a moment ago.
         assert_eq!(bound(0, 0, 1 << 30), FLOOR);
-        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 60 << 20);
-        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), 30 << 20);
+        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 80 << 20);
+        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), FLOOR + (30 << 20));
         assert_eq!(helped_bound(20 << 20, 100 << 20), 75 << 20);
         assert_eq!(helped_bound(20 << 20, 20 << 20), FLOOR);
     }
