@@ -9,7 +9,7 @@ use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::{MAGAZINES, ROUNDS, Rounds};
 use crate::medium::TakenBack;
-use crate::outbox::{FreedTwice, Outbox, Row};
+use crate::outbox::{FreedTwice, Row};
 use crate::parcel::Parcel;
 use crate::tables::RUN;
 use crate::tally::Account;
@@ -60,26 +60,6 @@ impl<S: System> Arena<S> {
     #[inline]
     fn owns(&self, held: &Held, slab: Granule) -> bool {
         self.tag(slab).owner() == held.heap().id()
-    }
-
-    /// Sends objects home for which there was no room in the outbox: them, or others in their
-    /// place. Returns the granules released.
-    fn send_home_now(
-        &self,
-        outbox: Option<&mut Outbox>,
-        class: Class,
-        row: Row,
-        held: Option<&mut Held>,
-    ) -> Result<u32, FreedTwice> {
-        let own = held.as_ref().is_some_and(|held| self.owns(held, row.slab));
-        if let Some(outbox) = outbox
-            && !(own && outbox.lets_pass())
-        {
-            return self.post(outbox, class, row, held);
-        }
-        let bits = core::iter::once((row.word, row.mask));
-        let sent = self.send_home(class, row.slab, bits, row.count.into(), held);
-        sent.map_err(|()| FreedTwice { slab: row.slab })
     }
 }
 
@@ -228,9 +208,7 @@ impl ThreadCache {
             TakenBack::Twice => return false,
             TakenBack::No => {}
         }
-        // SAFETY: the outbox is leased to this thread.
-        unsafe { self.outbox.as_mut() }
-            .is_some_and(|outbox| outbox.add(class, Row::one(slab, index)))
+        self.put_into_outbox(class, Row::one(slab, index))
     }
 
     /// Keeps a medium object if the thread has room for it.
@@ -301,15 +279,12 @@ impl ThreadCache {
         if class.is_small() && self.pack(arena, class, slab, address)? {
             return Ok(());
         }
-        self.provide_outbox(arena);
-        // SAFETY: the outbox is leased to this thread.
-        let mut outbox = unsafe { self.outbox.as_mut() };
         let row = Row::one(slab, index);
-        if !outbox.as_mut().is_some_and(|outbox| outbox.add(class, row)) {
+        if !self.put_into_outbox(class, row) {
             let mut held = self.heap().map(Heap::hold);
-            let sent = arena.send_home_now(outbox, class, row, held.as_mut());
+            let released = self.send_home(arena, class, row, held.as_mut())?;
             drop(held);
-            self.note_released(arena, sent.map_err(|e| arena.twice(e))?);
+            self.note_released(arena, released);
         }
         Ok(())
     }
@@ -330,18 +305,41 @@ impl ThreadCache {
         Ok(false)
     }
 
-    #[inline]
     fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
-        if self.outbox.is_null() {
-            self.lease_outbox(arena);
+        if self.outbox.is_null() && self.holding() != Holding::Ended {
+            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
         }
     }
 
-    #[cold]
-    fn lease_outbox<S: System>(&mut self, arena: &Arena<S>) {
-        if self.holding() != Holding::Ended {
-            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
-        }
+    /// Puts objects into the outbox, if there is one with room for them.
+    #[inline]
+    fn put_into_outbox(&mut self, class: Class, row: Row) -> bool {
+        // SAFETY: the outbox is leased to this thread.
+        unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, row))
+    }
+
+    /// Sends objects home for which there was no room in the outbox: them, or others in their
+    /// place. Returns the granules released.
+    fn send_home<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        row: Row,
+        held: Option<&mut Held>,
+    ) -> Result<u32, Invalid> {
+        self.provide_outbox(arena);
+        let own = held.as_ref().is_some_and(|held| arena.owns(held, row.slab));
+        // SAFETY: the outbox is leased to this thread.
+        let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() }
+            && !(own && outbox.lets_pass())
+        {
+            arena.post(outbox, class, row, held)
+        } else {
+            let bits = core::iter::once((row.word, row.mask));
+            let sent = arena.send_home(class, row.slab, bits, row.count.into(), held);
+            sent.map_err(|()| FreedTwice { slab: row.slab })
+        };
+        sent.map_err(|e| arena.twice(e))
     }
 
     /// Makes room in a full magazine: it is set aside and another used, or else the objects put in
@@ -372,9 +370,6 @@ impl ThreadCache {
         if objects.is_empty() {
             return Ok(());
         }
-        self.provide_outbox(arena);
-        // SAFETY: the outbox is leased to this thread.
-        let mut outbox = unsafe { self.outbox.as_mut() };
         let mut held = self.heap().map(Heap::hold);
         let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
         while let Some(&address) = rest.first() {
@@ -384,9 +379,8 @@ impl ThreadCache {
             let attached = held.as_mut().filter(|held| held.is_attached_to(class, row.slab));
             if let Some(held) = attached {
                 arena.take_back(held, class, row).map_err(|()| twice)?;
-            } else if !outbox.as_mut().is_some_and(|outbox| outbox.add(class, row)) {
-                let sent = arena.send_home_now(outbox.as_deref_mut(), class, row, held.as_mut());
-                released += sent.map_err(|e| arena.twice(e))?;
+            } else if !self.put_into_outbox(class, row) {
+                released += self.send_home(arena, class, row, held.as_mut())?;
             }
         }
         released += held.map_or(0, |held| held.account.total_released());
