@@ -280,6 +280,7 @@ impl ThreadCache {
             return Ok(());
         }
         let row = Row::one(slab, index);
+        self.provide_outbox(arena);
         if !self.put_into_outbox(class, row) {
             let mut held = self.heap().map(Heap::hold);
             let released = self.send_home(arena, class, row, held.as_mut())?;
@@ -305,6 +306,8 @@ impl ThreadCache {
         Ok(false)
     }
 
+    /// Gets the thread an outbox if it has none. Not with a heap held: the lock of the outboxes
+    /// comes before it.
     fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
         if self.outbox.is_null() && self.holding() != Holding::Ended {
             self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
@@ -318,8 +321,8 @@ impl ThreadCache {
         unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, row))
     }
 
-    /// Sends objects home for which there was no room in the outbox: them, or others in their
-    /// place. Returns the granules released.
+    /// Sends objects home for which there was no room in the outbox, or no outbox: them, or others
+    /// in their place. Returns the granules released.
     fn send_home<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -327,7 +330,6 @@ impl ThreadCache {
         row: Row,
         held: Option<&mut Held>,
     ) -> Result<u32, Invalid> {
-        self.provide_outbox(arena);
         let own = held.as_ref().is_some_and(|held| arena.owns(held, row.slab));
         // SAFETY: the outbox is leased to this thread.
         let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() }
@@ -354,6 +356,7 @@ impl ThreadCache {
         self.emptied &= !bit;
         let rounds = self.empty(class);
         let rounds = rounds.as_slice();
+        self.provide_outbox(arena);
         let (old, new) = rounds.split_at(rounds.len().saturating_sub(kept));
         let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
         self.give_back(arena, class, unwanted)
