@@ -72,12 +72,12 @@ impl<S: System> Arena<S> {
         home: &Home,
         account: &Account,
     ) -> Option<Claim> {
-        // Runs are left out: they are claimed and purged all the time, and rows of dirty granules
-        // long enough for one take long to find.
-        let any_will_do = want.count == 1 && want.align == 1 && want.prefer == Prefer::Dirty;
-        let growth = any_will_do.then_some(&home.growth);
+        // Longer runs are left out: they are claimed and purged all the time, and rows of dirty
+        // granules long enough for one take long to find.
+        let short = want.count <= SLAB_GRANULES && want.align == 1;
+        let growth = (short && want.prefer == Prefer::Dirty).then_some(&home.growth);
         let claim = growth
-            .and_then(|growth| self.claim_scavenged(growth, account))
+            .and_then(|growth| self.claim_scavenged(want.count, growth, account))
             .or_else(|| self.claim_in(home.get()?, want, account))
             .or_else(|| self.claim_in_open(want, home, account, true))
             .or_else(|| self.claim_dirty_elsewhere(want, home, account))

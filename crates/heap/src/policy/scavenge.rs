@@ -1,5 +1,8 @@
 //! When to look for dirty granules elsewhere, before clean ones are touched.
 
-/// Clean granules that a heap claims before it looks: so many that the page faults they cost
-/// outweigh the search by far.
-pub const CLEAN_BETWEEN_LOOKS: u32 = 16;
+/// Claims of nothing but clean granules that a heap makes before it looks: two cost some sixteen
+/// page faults, more than most searches.
+pub const CLEAN_BETWEEN_LOOKS: u32 = 2;
+
+/// The same after a search that found nothing.
+pub const CLEAN_AFTER_FAILURE: u32 = 16;

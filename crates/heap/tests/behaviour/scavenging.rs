@@ -53,7 +53,7 @@ fn a_thread_that_needs_little_stays_at_home() {
     let there = fill(&mut waiting, 40);
     waiting.free_all(there);
     let before = estate.arena().granules_in_use();
-    let more = fill(&mut growing, 12);
+    let more = fill(&mut growing, 1);
     assert_eq!(estate.arena().granules_in_use().dirty, before.dirty);
     growing.free_all(here);
     growing.free_all(more);
