@@ -5,13 +5,12 @@
 //! touches clean ones at home, each for the price of eight page faults. Therefore a heap that has
 //! claimed some clean granules, for slabs or runs no longer than those, looks how many dirty ones
 //! are free anywhere, and for as many claims takes those first. The search costs more than a claim
-//! at home, which is why it is not made as long as a heap lives on what it has, and less often
-//! where it has found nothing.
+//! at home, which is why it is not made as long as a heap lives on what it has.
 
 use crate::arena::Arena;
 use crate::blocks::{Claim, Prefer, Want, ones};
 use crate::layout::{Block, ZONE_BLOCKS};
-use crate::policy::scavenge::{CLEAN_AFTER_FAILURE, CLEAN_BETWEEN_LOOKS};
+use crate::policy::scavenge::CLEAN_BETWEEN_LOOKS;
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sys::System;
@@ -38,12 +37,6 @@ impl Growth {
         self.until_look.store(left.unwrap_or(CLEAN_BETWEEN_LOOKS - 1), Ordering::Relaxed);
         left.is_none()
     }
-
-    /// Notes that there was nothing to be found.
-    fn give_up(&self) {
-        self.credit.store(0, Ordering::Relaxed);
-        self.until_look.store(CLEAN_AFTER_FAILURE, Ordering::Relaxed);
-    }
 }
 
 impl<S: System> Arena<S> {
@@ -56,7 +49,6 @@ impl<S: System> Arena<S> {
         account: &Account,
     ) -> Option<Claim> {
         let credit = growth.credit.load(Ordering::Relaxed).checked_sub(1)?;
-        growth.credit.store(credit, Ordering::Relaxed);
         let want = Want { count, align: 1, prefer: Prefer::Dirty };
         let found = self.zones().find_map(|(n, zone)| {
             let open = ones(zone.open.load(Ordering::Relaxed));
@@ -64,9 +56,7 @@ impl<S: System> Arena<S> {
             let mut open = open.filter(|&i| longest(i) >= count);
             open.find_map(|i| self.claim_dirty_in(Block(n * ZONE_BLOCKS + i), want, account))
         });
-        if found.is_none() {
-            growth.give_up();
-        }
+        growth.credit.store(if found.is_some() { credit } else { 0 }, Ordering::Relaxed);
         found
     }
 

@@ -3,6 +3,3 @@
 /// Claims of nothing but clean granules that a heap makes before it looks: two cost some sixteen
 /// page faults, more than most searches.
 pub const CLEAN_BETWEEN_LOOKS: u32 = 2;
-
-/// The same after a search that found nothing.
-pub const CLEAN_AFTER_FAILURE: u32 = 16;
