@@ -56,7 +56,7 @@ impl<S: System> Arena<S> {
         Some(InSlab { class, slab, index })
     }
 
-    /// Whether objects of a slab are for the thread that has this heap to keep.
+    /// Whether a slab of small objects stands in the map of this heap: of medium ones none does.
     #[inline]
     fn owns(&self, held: &Held, slab: Granule) -> bool {
         self.tag(slab).owner() == held.heap().id()
@@ -64,7 +64,6 @@ impl<S: System> Arena<S> {
 }
 
 /// Finds small objects of one class.
-#[derive(Clone, Copy)]
 struct Rows<'a, S: System> {
     arena: &'a Arena<S>,
     region: usize,

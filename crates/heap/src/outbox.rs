@@ -85,7 +85,7 @@ impl Row {
 /// The objects that one thread is about to send home.
 #[repr(C, align(64))]
 pub(crate) struct Outbox {
-    /// The objects of each slot, one bit each: a line a slot.
+    /// The objects of each slot, one bit each: half a line a slot.
     masks: [[u64; WORDS]; SLOTS],
     keys: [Key; SLOTS],
     /// How many objects each slot has.

@@ -8,7 +8,11 @@ const SIZE: usize = 64;
 
 /// As many objects as fill so many granules.
 fn fill(thread: &mut Thread<Fake>, granules: usize) -> Vec<usize> {
-    (0..granules * GRANULE / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect()
+    fill_with(thread, SIZE, granules)
+}
+
+fn fill_with(thread: &mut Thread<Fake>, size: usize, granules: usize) -> Vec<usize> {
+    (0..granules * GRANULE / size).map(|_| thread.alloc(size).unwrap()).collect()
 }
 
 #[test]
@@ -27,6 +31,25 @@ fn what_is_free_in_the_home_of_another_thread_is_used_before_much_more_is_touche
     assert!(touched < 30, "{touched} granules were touched, though {} were free", before.dirty);
     growing.free_all(here);
     growing.free_all(more);
+}
+
+#[test]
+fn slabs_and_runs_of_several_granules_are_made_of_what_is_free_elsewhere() {
+    for size in [8 << 10, 2 * GRANULE] {
+        let estate = Estate::new(Fake::new());
+        let (mut waiting, mut growing) = (Thread::new(&estate), Thread::new(&estate));
+        let here = fill_with(&mut growing, size, 4);
+        let there = fill(&mut waiting, 40);
+        waiting.free_all(there);
+        let before = estate.arena().granules_in_use();
+        assert!(before.dirty > 30, "{before:?}");
+        let more = fill_with(&mut growing, size, 40);
+        let after = estate.arena().granules_in_use();
+        let touched = (after.used + after.dirty) - (before.used + before.dirty);
+        assert!(touched < 20, "objects of {size} bytes: {touched} granules were touched");
+        growing.free_all(here);
+        growing.free_all(more);
+    }
 }
 
 #[test]
