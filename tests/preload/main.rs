@@ -25,6 +25,7 @@ mod idle;
 mod libc_results;
 mod limits;
 mod loading;
+mod lock_order;
 mod misuse;
 mod others;
 mod portability;

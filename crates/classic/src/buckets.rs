@@ -4,6 +4,7 @@
 use crate::block::at;
 use crate::environment;
 use crate::guarded::Guarded;
+use crate::order;
 use crate::segment::{Segment, processors};
 use core::marker::PhantomData;
 use core::slice;
@@ -53,7 +54,7 @@ impl<B: Sync> Buckets<B> {
     /// None yet; they are going to be for so many processors, or, with 0, for as many as there are.
     pub(crate) const fn new(processors: usize) -> Self {
         Self {
-            making: Lock::new(),
+            making: Lock::new(order::BUCKETS),
             first: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
             processors: AtomicUsize::new(processors),

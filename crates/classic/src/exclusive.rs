@@ -16,6 +16,7 @@ use crate::chunk::Chunk;
 use crate::class::{self, CLASSES};
 use crate::environment;
 use crate::guarded::Guarded;
+use crate::order;
 use crate::oversize::Oversize;
 use crate::segment::Segment;
 use crate::thread;
@@ -101,7 +102,10 @@ impl Exclusive {
 
     fn buckets(&self) -> Option<All<'_, Bucket>> {
         self.buckets.get(&self.oversize.segment, BUCKETS_A_PROCESSOR, || {
-            Guarded::new([const { Cache { newest: None, hint: None, looked_at: 0 } }; CLASSES])
+            Guarded::new(
+                order::HEAP,
+                [const { Cache { newest: None, hint: None, looked_at: 0 } }; CLASSES],
+            )
         })
     }
 

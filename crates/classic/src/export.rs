@@ -182,7 +182,7 @@ pub fn arrange_forks(before: ForkHandler, in_parent: ForkHandler, in_child: Fork
 
 /// Before a fork: takes the locks.
 pub fn before_fork(model: &impl Model) {
-    model.each_lock(&mut Lock::acquire);
+    model.each_lock(&mut Lock::acquire_among_peers);
 }
 
 /// After a fork, in the parent: gives the locks back.

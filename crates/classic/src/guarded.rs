@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use freehold_sync::lock::Lock;
+use freehold_sync::rank::Rank;
 
 /// A value that is looked at and changed only while its lock is held.
 pub(crate) struct Guarded<T> {
@@ -13,8 +14,8 @@ pub(crate) struct Guarded<T> {
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self { lock: Lock::new(), value: UnsafeCell::new(value) }
+    pub(crate) const fn new(rank: &'static Rank, value: T) -> Self {
+        Self { lock: Lock::new(rank), value: UnsafeCell::new(value) }
     }
 
     /// Uses the value. `use_it` must not come back here.

@@ -32,6 +32,7 @@ pub mod export;
 mod guarded;
 mod lists;
 mod mtmalloc;
+mod order;
 mod oversize;
 mod ownership;
 mod private;

@@ -17,6 +17,7 @@ use crate::chunk::Chunk;
 use crate::class::{self, CLASSES};
 use crate::environment;
 use crate::guarded::Guarded;
+use crate::order;
 use crate::oversize::Oversize;
 use crate::thread;
 use core::iter::successors;
@@ -91,7 +92,10 @@ impl Mtmalloc {
 
     fn buckets(&self) -> Option<All<'_, Bucket>> {
         self.buckets.get(&self.oversize.segment, BUCKETS_A_PROCESSOR, || {
-            Guarded::new([const { Cache { first: None, hint: None, looked_at: 0 } }; CLASSES])
+            Guarded::new(
+                order::HEAP,
+                [const { Cache { first: None, hint: None, looked_at: 0 } }; CLASSES],
+            )
         })
     }
 
@@ -107,7 +111,7 @@ impl Mtmalloc {
     fn chunk(&self, class: usize, next: Option<&'static Listed>) -> Option<&'static Listed> {
         let bytes = class::bytes(class);
         Chunk::new(&self.oversize.segment, self.pages(), bytes, |blocks| Kept {
-            lock: Lock::new(),
+            lock: Lock::new(order::CHUNK),
             free: AtomicU32::new(blocks as u32),
             next,
         })

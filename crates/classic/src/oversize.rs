@@ -3,6 +3,7 @@
 
 use crate::bestfit::{BestFit, pointer};
 use crate::guarded::Guarded;
+use crate::order;
 use crate::segment::Segment;
 use freehold_sync::lock::Lock;
 
@@ -14,7 +15,7 @@ pub(crate) struct Oversize {
 
 impl Oversize {
     pub(crate) const fn new() -> Self {
-        Self { heap: Guarded::new(BestFit::new()), segment: Segment::new() }
+        Self { heap: Guarded::new(order::OVERSIZE, BestFit::new()), segment: Segment::new() }
     }
 
     /// A block of at least `size` bytes.

@@ -13,6 +13,7 @@ use crate::block::{Kind, header_of};
 use crate::class;
 use crate::guarded::Guarded;
 use crate::lists::Lists;
+use crate::order;
 use crate::oversize::Oversize;
 use crate::thread::{self, SEATS};
 use freehold_sync::lock::Lock;
@@ -31,7 +32,10 @@ impl Ownership {
     /// Empty heaps.
     #[expect(clippy::large_stack_arrays, reason = "models are statics")]
     pub const fn new() -> Self {
-        Self { heaps: [const { Guarded::new(Lists::new()) }; SEATS + 1], oversize: Oversize::new() }
+        Self {
+            heaps: [const { Guarded::new(order::HEAP, Lists::new()) }; SEATS + 1],
+            oversize: Oversize::new(),
+        }
     }
 
     /// Bytes taken from the system so far.

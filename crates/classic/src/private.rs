@@ -13,6 +13,7 @@ use crate::block::{Kind, header_of};
 use crate::class;
 use crate::guarded::Guarded;
 use crate::lists::Lists;
+use crate::order;
 use crate::oversize::Oversize;
 use crate::thread::{self, SEATS};
 use freehold_sync::lock::Lock;
@@ -31,8 +32,8 @@ impl Private {
     #[expect(clippy::large_stack_arrays, reason = "models are statics")]
     pub const fn new() -> Self {
         Self {
-            heaps: [const { Guarded::new(Lists::new()) }; SEATS],
-            common: Guarded::new(Lists::new()),
+            heaps: [const { Guarded::new(order::HEAP, Lists::new()) }; SEATS],
+            common: Guarded::new(order::HEAP, Lists::new()),
             oversize: Oversize::new(),
         }
     }

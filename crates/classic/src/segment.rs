@@ -1,6 +1,7 @@
 //! The data segment: memory that grows at one end, as `sbrk` had it, and never shrinks.
 
 use crate::guarded::Guarded;
+use crate::order;
 use freehold_sync::lock::Lock;
 use freehold_sys::{Linux, System};
 
@@ -28,7 +29,7 @@ struct State {
 
 impl Segment {
     pub(crate) const fn new() -> Self {
-        Self(Guarded::new(State { start: 0, next: 0, usable: 0, end: 0 }))
+        Self(Guarded::new(order::SEGMENT, State { start: 0, next: 0, usable: 0, end: 0 }))
     }
 
     /// More memory at the end: zeroed, and aligned to 16 if all sizes are multiples of that. What

@@ -8,6 +8,7 @@ use crate::Model;
 use crate::bestfit::{BestFit, pointer};
 use crate::block::{Header, Kind, UNIT, at, header, header_of, whole_units};
 use crate::guarded::Guarded;
+use crate::order;
 use crate::segment::Segment;
 use freehold_sync::lock::Lock;
 
@@ -39,7 +40,7 @@ impl Serial {
     pub const fn new() -> Self {
         let state =
             State { heap: BestFit::new(), lists: [0; LISTS], pending: [0; PENDING], waiting: 0 };
-        Self { state: Guarded::new(state), segment: Segment::new() }
+        Self { state: Guarded::new(order::HEAP, state), segment: Segment::new() }
     }
 
     /// Bytes taken from the system so far.
@@ -165,7 +166,7 @@ mod tests {
         let model = Serial::new();
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
-            model.each_lock(&mut Lock::acquire);
+            model.each_lock(&mut Lock::acquire_among_peers);
             scope.spawn(|| {
                 let block = model.allocate(10);
                 // SAFETY: it has just come.

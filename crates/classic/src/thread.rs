@@ -5,6 +5,7 @@
 //! its key is not among the first, so that such a key is not used; the thread then goes by the
 //! kernel's number and has no seat.
 
+use crate::order;
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::without_provenance;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ const SEAT_BITS: u32 = 16;
 /// The key plus one; `NO_KEY` if there is none to be used.
 static KEY: AtomicU32 = AtomicU32::new(0);
 const NO_KEY: u32 = u32::MAX;
-static MAKING_KEY: Lock = Lock::new();
+static MAKING_KEY: Lock = Lock::new(order::KEY);
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 static TAKEN: [AtomicU64; SEATS / 64] = [const { AtomicU64::new(0) }; SEATS / 64];

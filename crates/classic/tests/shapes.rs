@@ -170,7 +170,7 @@ fn gets_on_without_locks(model: &impl Model) -> bool {
             is_done.store(true, Ordering::SeqCst);
         });
         wait_for(&is_ready);
-        model.each_lock(&mut |lock| lock.acquire());
+        model.each_lock(&mut |lock| lock.acquire_among_peers());
         may_go.store(true, Ordering::SeqCst);
         // Until it is done, or stands at a lock.
         let mut waits = 0;

@@ -3,8 +3,7 @@
 //! A process has one; tests have many. It lives at the start of its own metadata, is never moved,
 //! and its memory is not given back while anything of it is in use.
 //!
-//! Lock order, outermost first: purge, a heap, a pool, grow, direct. No lock is held while another
-//! of the same kind is taken, but by [`Arena::lock_all`] for a fork, in the order of their numbers.
+//! The order in which locks are taken is in `order`.
 
 use crate::direct::DirectMappings;
 use crate::hardened::{Hardening, Secret};
@@ -12,6 +11,7 @@ use crate::heap::Heap;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE, ZONE_BLOCKS, at};
 use crate::lease::Leases;
 use crate::magazine::Magazine;
+use crate::order;
 use crate::outbox::Outbox;
 use crate::policy::grow;
 use crate::pool::Pool;
@@ -162,13 +162,13 @@ impl<S: System> Arena<S> {
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
                 populated: Populated::new(),
-                magazines: Stock::new(),
-                outboxes: Stock::new(),
+                magazines: Stock::new(order::MAGAZINES),
+                outboxes: Stock::new(order::OUTBOXES),
                 hardening: Hardening::new(secret),
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
                 committed: AtomicU32::new(0),
-                grow: Lock::new(),
+                grow: Lock::new(order::GROWTH),
                 metadata: (metadata_outside, metadata),
                 system,
             };
@@ -389,10 +389,10 @@ impl<S: System> Arena<S> {
         self.outboxes.lock.acquire();
         self.hardening.locks().into_iter().for_each(Lock::acquire);
         for heap in self.all_heaps() {
-            heap.lock.acquire();
+            heap.lock.acquire_among_peers();
         }
         for pool in &self.pools {
-            pool.lock.acquire();
+            pool.lock.acquire_among_peers();
         }
         self.grow.acquire();
         self.direct.lock.acquire();

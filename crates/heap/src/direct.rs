@@ -3,6 +3,7 @@
 //! Each is a mapping of its own, found again by its address in a short table under a lock. That is
 //! slow and meant to be rare: with a region of its usual size nothing ever comes here.
 
+use crate::order;
 use core::cell::UnsafeCell;
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
@@ -31,7 +32,7 @@ pub(crate) struct DirectMappings {
 impl DirectMappings {
     /// None.
     pub(crate) const fn new() -> Self {
-        Self { lock: Lock::new(), table: UnsafeCell::new([NONE; MOST]) }
+        Self { lock: Lock::new(order::DIRECT), table: UnsafeCell::new([NONE; MOST]) }
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut [Mapping; MOST]) -> R) -> R {

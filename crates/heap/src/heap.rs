@@ -18,6 +18,7 @@ use crate::depot::Depots;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
+use crate::order;
 use crate::outbox::Row;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
@@ -142,7 +143,7 @@ impl Heap {
     /// A heap with the given number, and a map reserved at `map`.
     pub(crate) fn new(id: u16, exclusive: bool, map: usize, map_bytes: usize) -> Self {
         Self {
-            lock: Lock::new(),
+            lock: Lock::new(order::HEAP),
             id,
             exclusive,
             leased: AtomicBool::new(false),

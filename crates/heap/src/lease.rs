@@ -12,6 +12,7 @@
 use crate::arena::Arena;
 use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
+use crate::order;
 use crate::policy::retain;
 use freehold_sync::atomic::{AtomicU16, Ordering};
 use freehold_sync::lock::Lock;
@@ -36,7 +37,7 @@ impl Leases {
     /// A book for a machine with so many processors.
     pub(crate) fn new(processors: usize) -> Self {
         Self {
-            lock: Lock::new(),
+            lock: Lock::new(order::LEASES),
             shared: retain::shared_heaps(processors) as u16,
             exclusive: retain::exclusive_heaps(processors) as u16,
             shared_made: AtomicU16::new(0),

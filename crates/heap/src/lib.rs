@@ -31,6 +31,7 @@ pub mod layout;
 pub mod lease;
 pub mod magazine;
 pub mod medium;
+pub mod order;
 mod outbox;
 mod parcel;
 pub mod policy;

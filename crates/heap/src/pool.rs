@@ -8,6 +8,7 @@
 use crate::arena::Arena;
 use crate::class::Class;
 use crate::layout::Granule;
+use crate::order;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Ledger, SlabWord};
@@ -35,7 +36,7 @@ fn target(link: u32) -> Option<Granule> {
 impl Pool {
     /// An empty pool.
     pub(crate) const fn new() -> Self {
-        Self { lock: Lock::new(), first: AtomicU32::new(0), last: AtomicU32::new(0) }
+        Self { lock: Lock::new(order::POOL), first: AtomicU32::new(0), last: AtomicU32::new(0) }
     }
 
     /// Puts a slab last.

@@ -11,6 +11,7 @@
 use crate::arena::Arena;
 use crate::blocks::ones;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
+use crate::order;
 use crate::policy::purge;
 use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -52,7 +53,7 @@ impl Purger {
     /// Nothing purged yet.
     pub(crate) const fn new() -> Self {
         Self {
-            lock: Lock::new(),
+            lock: Lock::new(order::PURGE),
             recent: AtomicUsize::new(0),
             clean: AtomicUsize::new(0),
             at: AtomicU64::new(0),

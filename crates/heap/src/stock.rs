@@ -4,6 +4,7 @@ use crate::layout::at;
 use core::marker::PhantomData;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
+use freehold_sync::rank::Rank;
 use freehold_sync::stack::IndexStack;
 use freehold_sys::System;
 
@@ -38,10 +39,10 @@ pub(crate) struct Stock<T> {
 }
 
 impl<T: Stocked> Stock<T> {
-    /// None yet.
-    pub(crate) const fn new() -> Self {
+    /// None yet; they are made under a lock of the given rank.
+    pub(crate) const fn new(rank: &'static Rank) -> Self {
         Self {
-            lock: Lock::new(),
+            lock: Lock::new(rank),
             place: AtomicUsize::new(0),
             committed: AtomicUsize::new(0),
             made: AtomicU32::new(0),

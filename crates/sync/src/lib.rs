@@ -19,5 +19,6 @@ pub mod inbox;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;
+pub mod rank;
 pub mod stack;
 pub mod word;

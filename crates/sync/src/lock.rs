@@ -9,10 +9,13 @@
 //! A sleeper sets `CONTENDED` before it sleeps, and only sleeps while the word still says so, so
 //! that a wake-up cannot be lost. Whoever got the lock after sleeping keeps `CONTENDED`, because it
 //! cannot know whether others sleep: one wake-up too many, never one too few.
+//!
+//! Every lock has a place in an order (`rank`), which builds with debug assertions check.
 
 #[cfg(not(loom))]
 use crate::atomic::pause;
 use crate::atomic::{AtomicU32, Ordering};
+use crate::rank::{Place, Rank};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -26,23 +29,34 @@ const SPINS: u32 = 40;
 pub struct Lock {
     word: AtomicU32,
     waits: AtomicU32,
+    place: Place,
 }
 
 impl Lock {
-    /// A free lock.
+    /// A free lock of the given rank.
     #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        Self { word: AtomicU32::new(FREE), waits: AtomicU32::new(0) }
+    pub const fn new(rank: &'static Rank) -> Self {
+        let place = Place::new(rank);
+        Self { word: AtomicU32::new(FREE), waits: AtomicU32::new(0), place }
     }
 
-    /// A free lock.
+    /// A free lock of the given rank.
     #[cfg(loom)]
-    pub fn new() -> Self {
-        Self { word: AtomicU32::new(FREE), waits: AtomicU32::new(0) }
+    pub fn new(rank: &'static Rank) -> Self {
+        let place = Place::new(rank);
+        Self { word: AtomicU32::new(FREE), waits: AtomicU32::new(0), place }
     }
 
     /// Takes the lock if nobody holds it.
     pub fn try_acquire(&self) -> bool {
+        let taken = self.take();
+        if taken {
+            self.place.note_taken();
+        }
+        taken
+    }
+
+    fn take(&self) -> bool {
         // Acquire pairs with the Release in `release`: who holds the lock sees what the last holder
         // did. Relaxed on failure: nothing is read then.
         self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -50,9 +64,22 @@ impl Lock {
 
     /// Takes the lock, waiting for it if need be.
     pub fn acquire(&self) {
-        if !self.try_acquire() {
+        self.place.check();
+        self.wait();
+    }
+
+    /// Takes the lock, waiting for it if need be, where the thread may hold others of its rank: for
+    /// who takes all of them, as others do in the same order.
+    pub fn acquire_among_peers(&self) {
+        self.place.check_among_peers();
+        self.wait();
+    }
+
+    fn wait(&self) {
+        if !self.take() {
             self.acquire_slow();
         }
+        self.place.note_taken();
     }
 
     #[cold]
@@ -62,11 +89,11 @@ impl Lock {
         for _ in 0..SPINS {
             #[cfg(not(loom))]
             pause();
-            if self.try_acquire() {
+            if self.take() {
                 return;
             }
         }
-        // Acquire as in `try_acquire`.
+        // Acquire as in `take`.
         while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
             #[cfg(not(loom))]
             freehold_sys::futex::wait(&self.word, CONTENDED);
@@ -77,6 +104,7 @@ impl Lock {
 
     /// Gives the lock back. Only the holder may call this.
     pub fn release(&self) {
+        self.place.note_released();
         // Release pairs with the Acquire of the next holder.
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {
             #[cfg(not(loom))]
@@ -101,6 +129,7 @@ impl Lock {
     /// Makes the lock free whoever held it. For the child of a fork, where only the thread that
     /// holds all locks exists, and sleepers of the parent do not.
     pub fn reset(&self) {
+        self.place.note_reset();
         // Relaxed: there is one thread.
         self.word.store(FREE, Ordering::Relaxed);
     }
@@ -112,12 +141,6 @@ impl Lock {
     }
 }
 
-impl Default for Lock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -125,9 +148,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::thread;
 
+    static RANK: Rank = Rank::new(0, "of a test");
+
     #[test]
     fn increments_under_the_lock_are_not_lost() {
-        let lock = Arc::new(Lock::new());
+        let lock = Arc::new(Lock::new(&RANK));
         let sum = Arc::new(AtomicU64::new(0));
         let threads: std::vec::Vec<_> = (0..4)
             .map(|_| {
@@ -148,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_is_refused_to_others_until_released() {
-        let lock = Lock::new();
+        let lock = Lock::new(&RANK);
         assert!(lock.try_acquire());
         assert!(!lock.try_acquire());
         lock.release();

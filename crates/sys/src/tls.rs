@@ -5,6 +5,34 @@
 //! `.tbss`: all zero before anybody has written to it; it may even be wiped again while the program
 //! is being loaded.
 
+/// Whether the calling thread has such storage: threads of the library's own
+/// ([`thread`](crate::thread)) have none, and zero where their thread pointer points to. With some
+/// C libraries on aarch64 others have zero there as well.
+#[inline]
+pub fn is_there() -> bool {
+    let word: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every thread has a word at its thread pointer.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, fs:[0]",
+            out(reg) word,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!(
+            "mrs {0}, tpidr_el0",
+            "ldr {0}, [{0}]",
+            out(reg) word,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    word != 0
+}
+
 /// Defines `fn name() -> *mut type`, the calling thread's storage under a symbol, which should have
 /// the version in it, so that two versions can be linked into one program. On x86-64 there is also
 /// `fn distance()`, the storage's distance from the thread pointer.

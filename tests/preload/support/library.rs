@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::{env, fs};
 
+use super::child::Child;
+use super::tools;
+
 /// A directory of this package's own below the target directory, kept from run to run.
 pub(crate) fn workshop() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload")
@@ -15,6 +18,23 @@ pub(crate) fn shared() -> &'static Path {
         freehold_embed::FREEHOLD
             .lay_out_in(&workshop().join("library"))
             .expect("the library is laid out")
+    });
+    &PATH
+}
+
+/// libfreehold.so as its developers build it, with debug assertions: built when a test asks for it.
+pub(crate) fn checked() -> &'static Path {
+    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
+        let made = workshop().join("checked");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+        Child::new(tools::find("cargo").expect("who runs the tests has it"))
+            .args(["build", "--locked", "--package", "freehold-capi", "--manifest-path", manifest])
+            .arg("--target-dir")
+            .arg(&made)
+            .within(tools::BUILD_LIMIT)
+            .run()
+            .succeeded();
+        made.join("debug/libfreehold.so")
     });
     &PATH
 }

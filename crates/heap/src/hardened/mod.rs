@@ -33,6 +33,7 @@ pub use thread::{Misuse, Thread};
 use crate::arena::Arena;
 use crate::class::Class;
 use crate::layout::{Granule, at};
+use crate::order;
 use crate::stock::Stock;
 use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -58,9 +59,9 @@ impl Hardening {
     pub(crate) fn new(secret: Option<Secret>) -> Self {
         Self {
             secret,
-            threads: Stock::new(),
+            threads: Stock::new(order::HARDENED),
             begun: AtomicU32::new(0),
-            looking: Lock::new(),
+            looking: Lock::new(order::LOOKING),
             waiting: AtomicUsize::new(0),
         }
     }

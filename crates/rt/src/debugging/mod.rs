@@ -27,6 +27,7 @@ use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::at;
+use freehold_heap::order;
 use freehold_heap::usage::Usage;
 use freehold_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
@@ -46,7 +47,8 @@ struct Debugged {
 // SAFETY: the heap is used with the lock held, or before the process has an arena.
 unsafe impl Sync for Debugged {}
 
-static DEBUGGED: Debugged = Debugged { lock: Lock::new(), heap: UnsafeCell::new(Heap::NEW) };
+static DEBUGGED: Debugged =
+    Debugged { lock: Lock::new(order::DEBUGGING), heap: UnsafeCell::new(Heap::NEW) };
 
 /// Whether who calls is remembered. Written before there is an arena.
 static AUDIT: AtomicBool = AtomicBool::new(false);

@@ -22,6 +22,7 @@
 use crate::stack::{DEPTH, Stack};
 use core::cell::UnsafeCell;
 use freehold_heap::layout::{UNIT, at};
+use freehold_heap::order;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::{Linux, System, process};
@@ -114,8 +115,9 @@ impl Pool {
         let start = system.reserve(SLOTS * (room + page) + page, page)?;
         let pool = at::<Self>(system.map(size_of::<Self>().next_multiple_of(page))?);
         // SAFETY: zeroed memory of the right size, at a multiple of a page, which nobody else knows
-        // of; all zero is a free lock, an empty queue, and slots that were never used.
+        // of; all zero is an empty queue, and slots that were never used.
         unsafe {
+            (&raw mut (*pool).lock).write(Lock::new(order::GUARDED));
             (&raw mut (*pool).start).write(start);
             (&raw mut (*pool).page).write(page);
             (&raw mut (*pool).room).write(room);

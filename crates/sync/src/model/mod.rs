@@ -14,6 +14,7 @@ use crate::freed::{self, Orders};
 use crate::granules::FreeGranules;
 use crate::inbox::{self, Inbox};
 use crate::lock::Lock;
+use crate::rank::Rank;
 use crate::word::{self, Count, Pushed, Rules, SlabWord, State};
 use loom::sync::Arc;
 use loom::thread;
@@ -58,6 +59,9 @@ struct Laws {
 
 const LAWS: Laws = Laws { word: &word::CORRECT, bits: &freed::CORRECT };
 
+/// Nobody holds two of the model's locks.
+static RANK: Rank = Rank::new(0, "model");
+
 /// A slab of [`CAPACITY`] objects in a granule of its own, and a pool that has room for it.
 struct Slab {
     word: SlabWord<Count>,
@@ -84,7 +88,7 @@ impl Slab {
             local: Checked::new(Local { free: free.to_vec(), balance: 0 }),
             contents: std::array::from_fn(|_| Checked::new(0)),
             granule: FreeGranules::new(0),
-            pool: Lock::new(),
+            pool: Lock::new(&RANK),
             listed: Checked::new(state == State::Pooled),
             released: AtomicU32::new(0),
         };

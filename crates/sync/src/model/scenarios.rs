@@ -1,6 +1,6 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
-use super::{Checked, LAWS, NEVER, Slab, explore, posted, released_and_reused};
+use super::{Checked, LAWS, NEVER, RANK, Slab, explore, posted, released_and_reused};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::granules::FreeGranules;
 use crate::inbox;
@@ -157,7 +157,7 @@ fn s9_purging_and_claiming_exclude_each_other() {
 fn s10_a_shared_heap_serves_one_thread_at_a_time() {
     explore(|| {
         let heaps: Arc<[(Lock, Checked<u32>); 2]> =
-            Arc::new(std::array::from_fn(|_| (Lock::new(), Checked::new(0))));
+            Arc::new(std::array::from_fn(|_| (Lock::new(&RANK), Checked::new(0))));
         let serve = move || {
             let (lock, heap) = if let Some(free) = heaps.iter().find(|(lock, _)| lock.try_acquire())
             {
