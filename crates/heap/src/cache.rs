@@ -14,10 +14,11 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
+use crate::depot::Exchanged;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
-use crate::magazine::{EMPTY, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
+use crate::magazine::{EMPTY, FULL, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::num::NonZeroUsize;
@@ -38,6 +39,16 @@ pub enum Holding {
     Shared,
     /// None any more: the thread is exiting, and keeps nothing.
     Ended,
+}
+
+/// What became of a full magazine that was to be set aside.
+pub(crate) enum SetAside {
+    /// It was, and an empty one is in its place.
+    Done,
+    /// It was, and this one, as full, is to have its place when it has been emptied.
+    Instead(*mut Magazine),
+    /// It was not: there is no depot, no magazine to be had, or room in this one.
+    Not,
 }
 
 /// A thread's cache. Lives in thread-local storage; the first fields are those of the fast path.
@@ -217,13 +228,25 @@ impl ThreadCache {
         in_granule.wrapping_mul(magic) < magic && self.push(Class(class), address)
     }
 
+    /// Whether the fast path would keep another object of a class if the magazine were not full.
+    #[inline]
+    pub(crate) fn is_full(&self, class: Class) -> bool {
+        let n = usize::from(class.0);
+        self.tops[n] as u8 == FULL && self.magic[n] != 0
+    }
+
     /// Makes sure that there is a magazine for `class`, if the thread may have any. Only then does
     /// the fast path keep objects of the class.
+    #[inline]
     pub(crate) fn provide_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) {
-        let n = usize::from(class.0);
-        if self.tops[n] != 0 || !matches!(self.holding, Holding::Exclusive | Holding::Shared) {
-            return;
+        let has_one = self.tops[usize::from(class.0)] != 0;
+        if !has_one && matches!(self.holding, Holding::Exclusive | Holding::Shared) {
+            self.lease_magazine(arena, class);
         }
+    }
+
+    #[cold]
+    fn lease_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         let magazine = match self.heap() {
             Some(heap) => heap.take_magazine(arena, class),
             None => arena.magazines.lease(&arena.system),
@@ -249,7 +272,7 @@ impl ThreadCache {
     }
 
     /// Uses a magazine of the thread's for `class`: the one whose next free slot is `top`.
-    fn load(&mut self, class: Class, top: usize) {
+    pub(crate) fn load(&mut self, class: Class, top: usize) {
         self.tops[usize::from(class.0)] = top;
         // Second: a signal handler that finds the number finds the magazine, too.
         compiler_fence(Ordering::SeqCst);
@@ -265,30 +288,42 @@ impl ThreadCache {
     }
 
     /// Stops using the magazine for `class`, and returns its next free slot; 0 if there is none.
-    fn unload_magazine(&mut self, class: Class) -> usize {
+    pub(crate) fn unload_magazine(&mut self, class: Class) -> usize {
         self.magic[usize::from(class.0)] = 0;
         compiler_fence(Ordering::SeqCst);
         core::mem::take(&mut self.tops[usize::from(class.0)])
     }
 
-    /// Sets the full magazine of `class` aside and uses an empty one, if the heap's depot has room.
-    pub(crate) fn set_aside<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
-        let Some(heap) = self.heap() else { return false };
+    /// Sets the full magazine of `class` aside, in the heap's depot.
+    pub(crate) fn set_aside<S: System>(&mut self, arena: &Arena<S>, class: Class) -> SetAside {
+        let Some(heap) = self.heap() else { return SetAside::Not };
         let top = self.unload_magazine(class);
         let full = Magazine::of_slot(top);
         if top == 0 || Magazine::rounds_below(top) < ROUNDS {
             self.load_again(class, top);
-            return false;
+            return SetAside::Not;
         }
         // SAFETY: the thread has the lease.
-        let empty = unsafe { heap.with_depots(|it| it.exchange_full(arena, class, full)) };
-        self.load(class, empty.map_or(top, Magazine::first_slot));
-        empty.is_some()
+        match unsafe { heap.with_depots(|it| it.exchange_full(arena, class, full)) } {
+            Some(Exchanged::ForEmpty(empty)) => {
+                self.load(class, Magazine::first_slot(empty));
+                SetAside::Done
+            }
+            Some(Exchanged::ForOldest(oldest)) => SetAside::Instead(oldest),
+            None => {
+                self.load(class, top);
+                SetAside::Not
+            }
+        }
     }
 
     /// Exchanges the empty magazine of `class` for a full one that was set aside, if there is one.
     pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
         let Some(heap) = self.heap() else { return false };
+        // SAFETY: the thread has the lease.
+        if !unsafe { heap.with_depots(|it| it.has(class)) } {
+            return false;
+        }
         let top = self.unload_magazine(class);
         if top as u8 != EMPTY {
             self.load_again(class, top);
@@ -302,7 +337,7 @@ impl ThreadCache {
     }
 
     /// Uses the magazine again that [`ThreadCache::unload_magazine`] has given, if it gave one.
-    fn load_again(&mut self, class: Class, top: usize) {
+    pub(crate) fn load_again(&mut self, class: Class, top: usize) {
         if top != 0 {
             self.load(class, top);
         }

@@ -8,6 +8,7 @@
 
 use crate::hot::HOT_MOST;
 use crate::layout::{GRANULE, UNIT};
+use crate::magazine::ROUNDS;
 use crate::policy::retain;
 
 /// The largest small size in bytes.
@@ -53,6 +54,8 @@ pub struct Info {
     pub shared_batch: u16,
     /// Medium objects that a thread keeps hot.
     pub hot: u8,
+    /// Full magazines of small objects that a heap sets aside.
+    pub depot: u8,
 }
 
 impl Info {
@@ -213,6 +216,7 @@ const fn info(n: usize) -> Info {
             wake: 0,
             shared_batch: 0,
             hot: 0,
+            depot: 0,
         };
     }
     let size = size_of_class(n);
@@ -231,6 +235,7 @@ const fn info(n: usize) -> Info {
         wake: retain::wake(capacity) as u16,
         shared_batch: retain::shared_batch(size) as u16,
         hot: if small { 0 } else { retain::hot(size, HOT_MOST) as u8 },
+        depot: if small { retain::depot(size, ROUNDS) as u8 } else { 0 },
     }
 }
 

@@ -2,12 +2,12 @@
 //! one of the thread's own, or because its magazine is full.
 
 use crate::arena::Arena;
-use crate::cache::{Holding, ThreadCache};
+use crate::cache::{Holding, SetAside, ThreadCache};
 use crate::class::{Class, Info};
 use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
-use crate::magazine::{MAGAZINES, ROUNDS, Rounds};
+use crate::magazine::{MAGAZINES, Magazine, ROUNDS, Rounds};
 use crate::medium::TakenBack;
 use crate::outbox::{FreedTwice, Row};
 use crate::parcel::Parcel;
@@ -88,16 +88,19 @@ impl<'a, S: System> Rows<'a, S> {
         if self.arena.tag(slab).class() != self.class.0 {
             return None;
         }
-        let base = first - in_region % GRANULE;
-        let mut row = Row::one(slab, self.info.objects_in(in_region % GRANULE));
+        let index = self.info.objects_in(in_region % GRANULE);
+        let mut row = Row::one(slab, index);
+        // Where the objects are that have a bit in the same word.
+        let size = self.info.size as usize;
+        let before = row.word * 64 * size;
+        let (base, end) = (first - index % 64 * size, (64 * size).min(GRANULE - before));
         for &object in others {
             let offset = object.wrapping_sub(base);
-            if offset >= GRANULE {
+            if offset >= end {
                 break;
             }
-            let index = self.info.objects_in(offset);
-            let bit = 1 << (index % 64);
-            if index / 64 != row.word || row.mask & bit != 0 {
+            let bit = 1 << (self.info.objects_in(offset) % 64);
+            if row.mask & bit != 0 {
                 break;
             }
             row.mask |= bit;
@@ -166,6 +169,29 @@ impl ThreadCache {
             PutAside::Small(g, class) => self.post_small(arena, address, g, class),
             PutAside::Not => false,
         }
+    }
+
+    /// The class of an object that [`ThreadCache::put_aside`] found no room for, if the thread
+    /// would keep it but for its magazine, which is full.
+    #[inline]
+    pub fn would_keep(&self, aside: PutAside) -> Option<Class> {
+        let PutAside::Small(g, class) = aside else { return None };
+        (self.is_full(class) && self.keeps(g, class)).then_some(class)
+    }
+
+    /// Keeps an object that [`ThreadCache::would_keep`] was said of, after making room for it.
+    pub fn keep_in_full<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        address: usize,
+    ) -> Result<(), Invalid> {
+        self.unload(arena, class)?;
+        if self.push(class, address) {
+            return Ok(());
+        }
+        // SAFETY: it was found to be the start of a small object that its user gives up.
+        unsafe { self.free_slow(arena, address) }
     }
 
     #[inline]
@@ -307,10 +333,16 @@ impl ThreadCache {
 
     /// Gets the thread an outbox if it has none. Not with a heap held: the lock of the outboxes
     /// comes before it.
+    #[inline]
     fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
         if self.outbox.is_null() && self.holding() != Holding::Ended {
-            self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+            self.lease_outbox(arena);
         }
+    }
+
+    #[cold]
+    fn lease_outbox<S: System>(&mut self, arena: &Arena<S>) {
+        self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
     }
 
     /// Puts objects into the outbox, if there is one with room for them.
@@ -343,20 +375,28 @@ impl ThreadCache {
         sent.map_err(|e| arena.twice(e))
     }
 
-    /// Makes room in a full magazine: it is set aside and another used, or else the objects put in
-    /// last stay, and the others go back to their slabs. Fewer stay if the thread has done nothing
-    /// but free.
+    /// Makes room in a full magazine: it is set aside and another used. If as many are set aside as
+    /// may be, the objects of the one that has been longest go back to their slabs; so do the older
+    /// objects of a thread that can set none aside.
     fn unload<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Result<(), Invalid> {
-        if self.set_aside(arena, class) {
-            return Ok(());
+        match self.set_aside(arena, class) {
+            SetAside::Done => return Ok(()),
+            SetAside::Instead(oldest) => {
+                self.emptied &= !(1 << class.0);
+                self.provide_outbox(arena);
+                // SAFETY: it is full, and in nobody's hands but these until it is loaded.
+                let objects = unsafe { Magazine::objects(oldest, ROUNDS) };
+                let given_back = self.give_back(arena, class, objects);
+                self.load(class, Magazine::first_slot(oldest));
+                return given_back;
+            }
+            SetAside::Not => {}
         }
-        let bit = 1 << class.0;
-        let kept = if self.emptied & bit == 0 { ROUNDS / 4 } else { ROUNDS / 2 };
-        self.emptied &= !bit;
+        self.emptied &= !(1 << class.0);
         let rounds = self.empty(class);
         let rounds = rounds.as_slice();
         self.provide_outbox(arena);
-        let (old, new) = rounds.split_at(rounds.len().saturating_sub(kept));
+        let (old, new) = rounds.split_at(rounds.len() / 2);
         let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
         self.give_back(arena, class, unwanted)
     }

@@ -30,6 +30,8 @@ pub const ROUNDS: usize = SLOTS - 2;
 pub const SLOT: usize = size_of::<usize>();
 /// The low byte of the pointer to the next free slot when the magazine is empty.
 pub const EMPTY: u8 = SLOT as u8;
+/// The low byte of that pointer when the magazine is full.
+pub(crate) const FULL: u8 = (BYTES - SLOT) as u8;
 
 /// A magazine. Its slots belong to who has it, and so does the count.
 #[repr(C, align(256))]
@@ -88,6 +90,28 @@ impl Magazine {
             next += SLOT;
         }
         next
+    }
+
+    /// The first `count` objects of a magazine.
+    ///
+    /// # Safety
+    /// The caller has the magazine, with at least so many objects, and changes nothing in it as
+    /// long as it uses them.
+    pub(crate) unsafe fn objects<'a>(this: *mut Self, count: usize) -> &'a [usize] {
+        debug_assert!(count <= ROUNDS);
+        // SAFETY: the caller's promise.
+        unsafe { core::slice::from_raw_parts(at(Self::first_slot(this)), count) }
+    }
+
+    /// The first `count` slots of a magazine.
+    ///
+    /// # Safety
+    /// The caller has the magazine, and uses nothing else of it at the same time.
+    pub(crate) unsafe fn slots<'a>(this: *mut Self, count: usize) -> &'a mut [usize] {
+        debug_assert!(count <= ROUNDS);
+        // SAFETY: the caller's promise. Slots have been written to before they are read, or are
+        // zero as they were made.
+        unsafe { core::slice::from_raw_parts_mut(at(Self::first_slot(this)), count) }
     }
 
     /// Copies out the objects that the last user left in it.

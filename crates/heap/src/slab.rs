@@ -24,31 +24,34 @@ impl SlabLocal {
         self.carved == info.capacity && self.balance <= 0
     }
 
-    /// Takes objects out until `taken` is full or there are no more, and returns how many. Only for
-    /// the holder of the slab that starts at `slab`, whose class `info` describes and whose bits
-    /// are `bits`.
+    /// Takes objects out until there is one in every place of `taken` or there are no more, and
+    /// returns how many: the one to be used first in the last place, the next one before it, and so
+    /// on. Only for the holder of the slab that starts at `slab`, whose class `info` describes and
+    /// whose bits are `bits`.
     pub fn take(&mut self, slab: usize, info: &Info, bits: Bits, taken: &mut [usize]) -> usize {
         let size = info.size as usize;
-        let mut count = 0;
+        let mut left = taken.len();
         let mut words = usize::from(self.lowest)..usize::from(info.words);
         while self.balance > 0
-            && count < taken.len()
+            && left > 0
             && let Some(n) = words.next()
         {
             self.lowest = n as u16;
-            freed::collect(bits.word(n), taken.len() - count, |bit| {
-                taken[count] = slab + (n * 64 + bit) * size;
-                count += 1;
-                self.balance -= 1;
+            let (before, first) = (left, slab + n * 64 * size);
+            freed::collect(bits.word(n), before, |bit| {
+                left -= 1;
+                taken[left] = first + bit * size;
             });
+            self.balance -= (before - left) as i16;
         }
-        let untouched = usize::from(info.capacity - self.carved).min(taken.len() - count);
-        let first = slab + usize::from(self.carved) * size;
-        for (i, place) in taken[count..count + untouched].iter_mut().enumerate() {
-            *place = first + i * size;
+        let untouched = usize::from(info.capacity - self.carved).min(left);
+        let mut next = slab + usize::from(self.carved) * size;
+        for place in taken[left - untouched..left].iter_mut().rev() {
+            *place = next;
+            next += size;
         }
         self.carved += untouched as u16;
-        count + untouched
+        taken.len() - left + untouched
     }
 
     /// Counts objects as taken back whose bits, in word `n`, the holder has set.

@@ -5,7 +5,7 @@ use crate::blocks::{Home, Prefer};
 use crate::cache::{Holding, ThreadCache};
 use crate::class::{Class, MEDIUM_MAX};
 use crate::layout::{UNIT, at};
-use crate::magazine::ROUNDS;
+use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::{Given, MediumBins};
 use crate::tally::Account;
 use freehold_sys::System;
@@ -43,22 +43,45 @@ impl ThreadCache {
             return self.pop(class);
         }
         self.note_fetch(class);
-        let mut taken = [0; ROUNDS];
-        let wanted = self.wanted(class);
-        let count = match self.heap() {
-            Some(heap) => {
-                let count = arena.take_small(&mut heap.hold(), class, &mut taken[..wanted]);
-                self.limit = heap.mapped();
-                count
-            }
-            None => self.take_from_shared(arena, class, &mut taken[..wanted]),
-        };
-        // The lowest address goes out first, so it is put in last.
-        if count > 1 && !self.fill(class, taken[1..count].iter().rev().copied()) {
-            // If this fails, too, the objects are lost: it is another thread that freed one twice.
-            let _ = self.give_back(arena, class, &taken[1..count]);
+        if self.take_into_magazine(arena, class) {
+            return self.pop(class);
         }
-        at(taken[0])
+        let mut one = [0];
+        self.take_from_slabs(arena, class, &mut one);
+        at(one[0])
+    }
+
+    /// Takes objects into the empty magazine of `class`. Fails if there is none, if a signal
+    /// handler has put something into it meanwhile, or if there is no memory.
+    fn take_into_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
+        let wanted = self.wanted(class);
+        let first = self.unload_magazine(class);
+        if first as u8 != EMPTY {
+            self.load_again(class, first);
+            return false;
+        }
+        // SAFETY: an empty magazine of this thread's, in no other hands until it is loaded.
+        let slots = unsafe { Magazine::slots(Magazine::of_slot(first), wanted) };
+        let count = self.take_from_slabs(arena, class, slots);
+        if count < wanted {
+            slots.copy_within(wanted - count.., 0);
+        }
+        self.load(class, first + count * SLOT);
+        count > 0
+    }
+
+    /// Takes objects out of slabs: as many as there are places, or fewer. They come last, the one
+    /// to be used first at the end. Returns how many: none only when there is no memory.
+    fn take_from_slabs<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        taken: &mut [usize],
+    ) -> usize {
+        let Some(heap) = self.heap() else { return self.take_from_shared(arena, class, taken) };
+        let count = arena.take_small(&mut heap.hold(), class, taken);
+        self.limit = heap.mapped();
+        count
     }
 
     /// How many objects to take: more if the thread has done nothing but take.

@@ -278,6 +278,11 @@ unsafe fn deallocate_elsewhere(
     object: *mut u8,
     aside: PutAside,
 ) {
+    if let Some(class) = cache.would_keep(aside) {
+        cache.set_busy(false);
+        let entered = enter(|local, arena| local.cache.keep_in_full(arena, class, object.addr()));
+        return finish(object, entered);
+    }
     // SAFETY: the caller gives the object up.
     let posted = unsafe { cache.post(arena, object.addr(), aside) };
     cache.set_busy(false);
@@ -298,6 +303,13 @@ unsafe fn deallocate_rarely(object: *mut u8) {
         }
         local.cache.free_slow(arena, object.addr())
     });
+    finish(object, entered);
+}
+
+/// Does what is left to do after an attempt to free an object: `None` if the thread was busy, or
+/// there is no arena.
+#[inline]
+fn finish(object: *mut u8, entered: Option<Result<(), Invalid>>) {
     match entered {
         Some(Ok(())) => {}
         Some(Err(invalid)) => deallocate_other(object, invalid),

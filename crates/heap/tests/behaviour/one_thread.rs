@@ -95,6 +95,8 @@ fn what_resizing_frees_stays_with_the_thread_while_there_is_room() {
 fn freed_memory_is_used_again_before_untouched_memory() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
+    // Two magazines and what fills an outbox, which a thread holds back of the largest small size.
+    let held_back = 96;
     for size in [16, 100, 1000, 3000, 30_000, 300_000] {
         let first: Vec<_> = (0..200).map(|_| thread.alloc(size).unwrap()).collect();
         let highest = *first.iter().max().unwrap();
@@ -103,7 +105,7 @@ fn freed_memory_is_used_again_before_untouched_memory() {
         }
         for _ in 0..20 {
             let again: Vec<_> = (0..200).map(|_| thread.alloc(size).unwrap()).collect();
-            assert!(again.iter().all(|&a| a <= highest + 64 * size), "size {size} moves on");
+            assert!(again.iter().all(|&a| a <= highest + held_back * size), "{size} moves on");
             thread.free_all(again);
         }
     }
