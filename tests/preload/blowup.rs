@@ -24,9 +24,14 @@ fn run(pattern: &str) -> Ended {
     let seconds = env::var("FREEHOLD_BLOWUP_SECONDS").map_or(SECONDS, |text| {
         text.parse().unwrap_or_else(|_| panic!("FREEHOLD_BLOWUP_SECONDS={text} is not a number"))
     });
+    run_in_mode(pattern, seconds, "0")
+}
+
+fn run_in_mode(pattern: &str, seconds: u64, hardened: &str) -> Ended {
     let ended = Child::new(env!("CARGO_BIN_EXE_freehold-blowup"))
         .args([pattern, &seconds.to_string()])
         .freehold()
+        .env("FREEHOLD_HARDEN", hardened)
         .within(Duration::from_secs(seconds) + PATIENCE)
         .run()
         .succeeded();
@@ -34,16 +39,20 @@ fn run(pattern: &str) -> Ended {
     ended
 }
 
-/// What malloc may take at the peak: half as much again as is in use, and the slack.
-fn bound(ended: &Ended) -> u64 {
-    ended.number("peak live") * 3 / 2 + SLACK
-}
+/// The same in hardened mode, in which each of eight threads may have 128 KiB waiting before it is
+/// used again, and what surrounds that.
+const HARDENED_SLACK: u64 = SLACK + 8 * MIB / 4;
 
 /// Fails the test unless what was resident at the peak is within the bound. What was resident
 /// before malloc was asked for anything is not malloc's.
 fn is_bounded(ended: &Ended) {
+    is_bounded_by(ended, SLACK);
+}
+
+/// The bound is half as much again as is in use, and the slack.
+fn is_bounded_by(ended: &Ended, slack: u64) {
     let peak = ended.number("peak resident") - ended.number("resident at start");
-    let bound = bound(ended);
+    let bound = ended.number("peak live") * 3 / 2 + slack;
     ended.check(peak <= bound, &format!("{peak} bytes at the peak, {bound} at most"));
 }
 
@@ -53,6 +62,25 @@ fn is_flat(ended: &Ended) {
     let (first, last) = (ended.number("first third"), ended.number("last third"));
     let bound = first + first / 4 + SLACK / 2;
     ended.check(last <= bound, &format!("{last} bytes in the end, {bound} at most"));
+}
+
+/// Fails the test if more than an eighth of the peak is left when everything was freed.
+fn has_settled(ended: &Ended) {
+    let (settled, limit) = (ended.number("settled"), ended.number("peak live") / 8);
+    ended.check(settled <= limit, &format!("{settled} bytes are left, {limit} at most"));
+}
+
+/// The patterns once more in hardened mode, for as long as the others take by themselves.
+pub(crate) fn is_bounded_in_hardened_mode() {
+    for pattern in ["producer-consumer", "burst", "handover", "round-robin"] {
+        let ended = run_in_mode(pattern, SECONDS, "1");
+        is_bounded_by(&ended, HARDENED_SLACK);
+        if pattern == "burst" {
+            has_settled(&ended);
+        } else {
+            is_flat(&ended);
+        }
+    }
 }
 
 #[test]
@@ -66,8 +94,7 @@ fn memory_is_bounded_when_some_threads_allocate_and_others_free() {
 fn memory_goes_back_when_threads_have_freed_it_and_stay() {
     let ended = run("burst");
     is_bounded(&ended);
-    let (settled, limit) = (ended.number("settled"), ended.number("peak live") / 8);
-    ended.check(settled <= limit, &format!("{settled} bytes are left, {limit} at most"));
+    has_settled(&ended);
 }
 
 #[test]

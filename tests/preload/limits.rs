@@ -11,6 +11,10 @@ enum Limit {
 
 /// Runs a case of the program under a limit, which is set in the shell that becomes the program.
 fn limits(case: &str, limit: Limit, mebibytes: u32) -> Ended {
+    limits_in_mode(case, limit, mebibytes, "0")
+}
+
+fn limits_in_mode(case: &str, limit: Limit, mebibytes: u32, hardened: &str) -> Ended {
     let option = match limit {
         Limit::AddressSpace => "v",
         Limit::Data => "d",
@@ -21,6 +25,7 @@ fn limits(case: &str, limit: Limit, mebibytes: u32) -> Ended {
         .args(["-c", &script])
         .arg(library::shared())
         .arg(compile::c("limits.c"))
+        .env("FREEHOLD_HARDEN", hardened)
         .run()
         .succeeded()
 }
@@ -30,6 +35,34 @@ fn under_both_limits(case: &str) {
         limits(case, Limit::AddressSpace, mebibytes);
         limits(case, Limit::Data, mebibytes);
     }
+}
+
+/// The cases once more in hardened mode.
+pub(crate) fn are_kept_in_hardened_mode() {
+    for case in ["small", "medium", "mebibytes", "one_size_after_another", "threads"] {
+        limits_in_mode(case, Limit::AddressSpace, 16, "1");
+        limits_in_mode(case, Limit::AddressSpace, 64, "1");
+        limits_in_mode(case, Limit::Data, 64, "1");
+    }
+    for mebibytes in 5..32 {
+        let ended = limits_in_mode("hardly_anything", Limit::AddressSpace, mebibytes, "1");
+        ended.check(ended.number("blocks") >= 10, "small sizes were to be had");
+    }
+    // Where not even the tables fit, the least is that nothing aborts.
+    for mebibytes in 1..5 {
+        limits_in_mode("hardly_anything", Limit::Data, mebibytes, "1");
+    }
+}
+
+/// 64 threads and their stacks have room beside the allocator.
+fn many_threads_have_room(hardened: &str) {
+    limits_in_mode("many_threads", Limit::AddressSpace, 512, hardened);
+}
+
+#[test]
+fn under_a_limit_of_512_mib_there_is_room_for_300_threads() {
+    many_threads_have_room("0");
+    many_threads_have_room("1");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod fork;
 mod global;
 mod guarded;
 mod hardened;
+mod hardened_again;
 mod idle;
 mod libc_results;
 mod limits;

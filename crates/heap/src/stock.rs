@@ -1,6 +1,7 @@
 //! Things that threads lease one each: made when first needed, reused when their thread has exited.
 
 use crate::layout::at;
+use crate::policy::grow;
 use core::marker::PhantomData;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
@@ -13,7 +14,8 @@ const STEP: usize = 64 * 1024;
 
 /// What can be in a stock.
 pub(crate) trait Stocked {
-    /// How many there may be. Threads beyond that do without.
+    /// How many there may be. Threads beyond that do without; under a limit on address space there
+    /// may be fewer.
     const MOST: usize;
     /// Makes one where there are zeros.
     ///
@@ -31,6 +33,8 @@ pub(crate) struct Stock<T> {
     pub(crate) lock: Lock,
     /// Where they stand; 0 before there are any. Written with the lock held.
     place: AtomicUsize,
+    /// Bytes reserved there. Written with the lock held.
+    reserved: AtomicUsize,
     /// Bytes committed from there on. Written with the lock held.
     committed: AtomicUsize,
     made: AtomicU32,
@@ -44,6 +48,7 @@ impl<T: Stocked> Stock<T> {
         Self {
             lock: Lock::new(rank),
             place: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             committed: AtomicUsize::new(0),
             made: AtomicU32::new(0),
             idle: IndexStack::new(),
@@ -86,7 +91,7 @@ impl<T: Stocked> Stock<T> {
         self.lock.hold(|| {
             let n = self.made.load(Ordering::Relaxed) as usize;
             let all = n + count;
-            if all > T::MOST || !self.commit(system, all * size_of::<T>()) {
+            if !self.commit(system, all * size_of::<T>()) {
                 return None;
             }
             for n in n..all {
@@ -101,10 +106,12 @@ impl<T: Stocked> Stock<T> {
     /// Makes at least the first `wanted` bytes usable.
     fn commit<S: System>(&self, system: &S, wanted: usize) -> bool {
         let page = system.page_size();
-        let all = Self::bytes(page);
-        if self.place.load(Ordering::Relaxed) == 0 {
-            let Some(place) = system.reserve(all, page.max(align_of::<T>())) else { return false };
-            self.place.store(place, Ordering::Relaxed);
+        if self.place.load(Ordering::Relaxed) == 0 && !self.reserve(system) {
+            return false;
+        }
+        let all = self.reserved.load(Ordering::Relaxed);
+        if wanted > all {
+            return false;
         }
         let committed = self.committed.load(Ordering::Relaxed);
         if wanted <= committed {
@@ -118,6 +125,17 @@ impl<T: Stocked> Stock<T> {
             self.committed.store(committed + step, Ordering::Relaxed);
         }
         done
+    }
+
+    /// Sets address space aside for all that there may be.
+    fn reserve<S: System>(&self, system: &S) -> bool {
+        let page = system.page_size();
+        let most = T::MOST * size_of::<T>();
+        let bytes = grow::stock(most, system.address_space_left()).next_multiple_of(page);
+        let Some(place) = system.reserve(bytes, page.max(align_of::<T>())) else { return false };
+        self.reserved.store(bytes, Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+        true
     }
 
     /// Ends a lease.
@@ -138,11 +156,7 @@ impl<T: Stocked> Stock<T> {
         let place = self.place.load(Ordering::Relaxed);
         if place != 0 {
             // SAFETY: reserved for this stock alone.
-            unsafe { system.unmap(place, Self::bytes(system.page_size())) };
+            unsafe { system.unmap(place, self.reserved.load(Ordering::Relaxed)) };
         }
-    }
-
-    fn bytes(page: usize) -> usize {
-        (T::MOST * size_of::<T>()).next_multiple_of(page)
     }
 }

@@ -163,6 +163,39 @@ static void threads(void)
 	empty(&blocks);
 }
 
+static pthread_barrier_t all_have;
+
+static void *have_some(void *unused)
+{
+	(void)unused;
+	void *all[7 * 11];
+	int count = 0;
+	for (size_t size = 16; size < 16384; size = size * 5 / 2)
+		for (int n = 0; n < 4; n++) {
+			CHECK(all[count] = malloc(size));
+			memset(all[count++], 1, size);
+		}
+	pthread_barrier_wait(&all_have);
+	for (int i = 0; i < count; i++)
+		free(all[i]);
+	return NULL;
+}
+
+/* As many threads at once as their stacks, in an eighth of the limit, let one expect. */
+static void many_threads(void)
+{
+	enum { THREADS = 300 };
+	pthread_t all[THREADS];
+	pthread_attr_t attributes;
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, limit() / 8 / THREADS / 4096 * 4096);
+	pthread_barrier_init(&all_have, NULL, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&all[i], &attributes, have_some, NULL) == 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(all[i], NULL) == 0);
+}
+
 static const struct test_case CASES[] = {
 	{"mebibytes", mebibytes},
 	{"medium", medium},
@@ -170,6 +203,7 @@ static const struct test_case CASES[] = {
 	{"one_size_after_another", one_size_after_another},
 	{"hardly_anything", hardly_anything},
 	{"threads", threads},
+	{"many_threads", many_threads},
 };
 
 int main(int argc, char **argv)

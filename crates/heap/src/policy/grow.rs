@@ -35,6 +35,13 @@ pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     sizes.map(|size| size / BLOCK * BLOCK).take_while(|&size| size >= SMALLEST)
 }
 
+/// The bytes to reserve for what threads lease one each, of which there may be `most` bytes: an
+/// eighth of the address space that is left at most. Under a limit the program's threads need it
+/// for their stacks.
+pub fn stock(most: usize, address_space_left: usize) -> usize {
+    most.min(address_space_left / 8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +61,13 @@ mod tests {
     fn a_region_has_fences_of_a_block_unless_they_are_much_of_it() {
         assert_eq!(fenced(1 << 40), (BLOCK, (1 << 40) + 2 * BLOCK));
         assert_eq!(fenced(4 << 20), (0, 4 << 20));
+    }
+
+    #[test]
+    fn what_threads_lease_takes_an_eighth_of_what_a_limit_leaves() {
+        assert_eq!(stock(64 << 20, usize::MAX), 64 << 20);
+        assert_eq!(stock(64 << 20, 128 << 20), 16 << 20);
+        assert_eq!(stock(1 << 20, 128 << 20), 1 << 20);
     }
 
     #[test]
