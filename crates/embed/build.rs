@@ -8,13 +8,15 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The crates that the libraries are made of, in the order of their arrows.
-const SOURCES: [&str; 10] =
-    ["sys", "sync", "heap", "rt", "freehold", "cxx", "capi", "classic", "trace", "recorder"];
+const SOURCES: [&str; 11] = [
+    "sys", "sync", "heap", "rt", "freehold", "cxx", "capi", "classic", "trace", "recorder", "asker",
+];
 
 /// Each library's package, its file, and the variable that tells the crate where it is.
-const LIBRARIES: [[&str; 3]; 7] = [
+const LIBRARIES: [[&str; 3]; 8] = [
     ["freehold-capi", "libfreehold.so", "FREEHOLD_LIBRARY"],
     ["freehold-recorder", "libfreehold_recorder.so", "FREEHOLD_RECORDER"],
+    ["freehold-asker", "libfreehold_asker.so", "FREEHOLD_ASKER"],
     ["freehold-model-serial", "libfreehold_model_serial.so", "FREEHOLD_MODEL_SERIAL"],
     ["freehold-model-mtmalloc", "libfreehold_model_mtmalloc.so", "FREEHOLD_MODEL_MTMALLOC"],
     [

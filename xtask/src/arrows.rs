@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-capi", &["freehold-sys", "freehold-cxx", "freehold-rt"]),
     ("freehold-trace", &[]),
     ("freehold-recorder", &["freehold-sys", "freehold-cxx", "freehold-trace"]),
+    ("freehold-asker", &["freehold-sys", "freehold-sync", "freehold-trace"]),
     ("freehold-classic", &["freehold-sys", "freehold-sync"]),
     ("freehold-model-serial", &["freehold-classic"]),
     ("freehold-model-mtmalloc", &["freehold-classic"]),
@@ -26,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-workloads", &["freehold-trace"]),
     ("freehold-embed", &[]),
     ("freehold-lab", &["freehold-model", "freehold-trace"]),
-    ("freehold-observe", &["freehold-model", "freehold-stats"]),
+    ("freehold-observe", &["freehold-model", "freehold-stats", "freehold-sync", "freehold-trace"]),
     ("freehold-report", &["freehold-model"]),
     (
         "freehold-cli",

@@ -55,6 +55,11 @@ pub(crate) fn not_permitted() -> &'static str {
     "a process can be looked at by its owner and by root: try sudo"
 }
 
+/// What to do when a command has ended before it could be looked at.
+pub(crate) fn look_sooner() -> &'static str {
+    "look sooner: --after 0.1; or let it do more"
+}
+
 /// What to do when a process may not be traced.
 pub(crate) fn not_traceable() -> &'static str {
     "a process can be traced by its owner and by root, by one tracer at a time; where \

@@ -30,6 +30,11 @@ impl Counter {
         Ok(Self { file, preload, _directory: directory })
     }
 
+    /// Where they are counted.
+    pub(crate) fn file(&self) -> &CountsFile {
+        &self.file
+    }
+
     /// Makes a command count its calls.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.env(launch::PRELOAD, &self.preload).env(VARIABLE, &self.file.path);

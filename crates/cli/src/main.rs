@@ -7,6 +7,7 @@
 
 mod advice;
 mod args;
+mod asker;
 mod attend;
 mod catalogue;
 mod commands;

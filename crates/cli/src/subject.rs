@@ -19,6 +19,7 @@ use freehold_observe::TargetError;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::asker::Asker;
 use crate::catalogue::Catalogue;
 use crate::counter::Counter;
 use crate::exit::{Exit, Failure};
@@ -48,6 +49,16 @@ pub(crate) struct SubjectArgs {
 }
 
 impl SubjectArgs {
+    /// A command that is to be observed, as other arguments give it.
+    pub(crate) fn of(command: Vec<OsString>, allocator: Option<String>, output: String) -> Self {
+        Self { pid: None, allocator, output, command }
+    }
+
+    /// What makes the allocators of the command ready to be asked, or why that cannot be.
+    pub(crate) fn asker(&self) -> Result<Result<Asker, String>, Failure> {
+        Asker::new(self.command.first().map(OsString::as_os_str).unwrap_or_default())
+    }
+
     /// The command, made ready to be started; `None` when a process is to be observed.
     fn prepare(&self) -> Result<Option<Command>, Failure> {
         let Some((name, arguments)) = self.command.split_first() else { return Ok(None) };
@@ -173,6 +184,12 @@ impl Subject {
     pub(crate) fn pause(&self, duration: Duration) -> ControlFlow<()> {
         thread::sleep(duration);
         if self.interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Whether the command has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let status = self.child.as_mut().ok().map(Child::try_wait);
+        matches!(status, Some(Ok(Some(_))))
     }
 
     /// Ends observing. A process that was there before goes on as it was; a command is waited for,

@@ -36,6 +36,10 @@ pub const FREEHOLD: Library =
 pub const RECORDER: Library =
     Library { stem: "libfreehold-recorder", bytes: include_bytes!(env!("FREEHOLD_RECORDER")) };
 
+/// What asks the allocators of a process.
+pub const ASKER: Library =
+    Library { stem: "libfreehold-asker", bytes: include_bytes!(env!("FREEHOLD_ASKER")) };
+
 /// The models of classic allocators, by name.
 pub const MODELS: [(&str, Library); 5] = [
     ("serial", model("libfreehold-model-serial", include_bytes!(env!("FREEHOLD_MODEL_SERIAL")))),
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_library_is_an_elf_file_and_has_a_name_of_its_own() {
-        let all = [FREEHOLD, RECORDER].into_iter().chain(MODELS.map(|(_, model)| model));
+        let all = [FREEHOLD, RECORDER, ASKER].into_iter().chain(MODELS.map(|(_, model)| model));
         let mut names: Vec<_> = all
             .map(|library| {
                 assert!(library.bytes.starts_with(b"\x7fELF"));

@@ -99,20 +99,29 @@ pub fn obstacle(program: &Path, allocator: &Allocator) -> Option<String> {
     if !allocator.needs_preload() {
         return None;
     }
+    let library = Path::new(&allocator.library.path);
+    closed(program, library).or_else(|| {
+        let program = interpreter_of(program);
+        let found = Inspection::of(&program).ok()?;
+        let own = found.family.map_or("an allocator of its own", |known| known.name);
+        let name = program.display();
+        found.exports_malloc.then(|| format!("{name} brings {own}, which comes before any preload"))
+    })
+}
+
+/// The reason for which this library cannot be preloaded into a program, if there is one that can
+/// be seen beforehand.
+pub fn closed(program: &Path, library: &Path) -> Option<String> {
     let program = interpreter_of(program);
     let name = program.display();
     let found = Inspection::of(&program).ok()?;
-    let library = Inspection::of(Path::new(&allocator.library.path)).ok()?;
+    let library = Inspection::of(library).ok()?;
     let Some(loader) = &found.header.interpreter else {
         return Some(format!("{name} is statically linked, so nothing can be preloaded into it"));
     };
     if found.machine != library.machine {
         let (theirs, ours) = (found.machine, library.machine);
         return Some(format!("{name} is {theirs}, but the library is {ours}"));
-    }
-    if found.exports_malloc {
-        let own = found.family.map_or("an allocator of its own", |known| known.name);
-        return Some(format!("{name} brings {own}, which comes before any preload"));
     }
     let needs_glibc = library.header.needed.iter().any(|needed| needed == "libc.so.6");
     if needs_glibc && loader.contains("ld-musl") {

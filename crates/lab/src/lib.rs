@@ -5,6 +5,7 @@
 //! Freehold included, it reads from files and processes as anybody could.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod bench;
 pub mod child;
 pub mod compare;

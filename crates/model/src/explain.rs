@@ -91,12 +91,80 @@ pub struct AllocatorFigures {
     pub kept_bytes: Option<u64>,
     /// Bytes that are free, and not given back to the system.
     pub free_bytes: Option<u64>,
+    /// Those of them that lie between blocks in use, on pages that cannot be given back for them.
+    #[serde(default)]
+    pub scattered_bytes: Option<u64>,
+    /// About how many of the bytes in use were not asked for: sizes are rounded up.
+    #[serde(default)]
+    pub rounding_bytes: Option<u64>,
     /// Bytes of its own tables that are in memory.
     pub metadata_bytes: Option<u64>,
     /// Bytes that it has from the system for all that.
     pub held_bytes: Option<u64>,
     /// The most that this ever was.
     pub peak_bytes: Option<u64>,
+    /// Where these figures come from.
+    #[serde(default)]
+    pub source: String,
+}
+
+impl AllocatorFigures {
+    /// The same as if they were those of one heap.
+    pub fn contents(&self) -> HeapContents {
+        let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
+        HeapContents {
+            heaps: 1,
+            used_bytes: bytes(self.live_bytes) + bytes(self.kept_bytes),
+            free_bytes: bytes(self.free_bytes),
+            kept_bytes: bytes(self.kept_bytes),
+            ..HeapContents::default()
+        }
+    }
+}
+
+/// What a part of the resident memory is, by what the allocators say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// In use by the program, as far as it was asked for, if that is known.
+    InUse,
+    /// Given beyond what was asked for.
+    Rounding,
+    /// Kept by threads for their next use.
+    Kept,
+    /// Free, between blocks in use.
+    Scattered,
+    /// Free, and not given back.
+    Free,
+    /// The allocator's own tables.
+    Tables,
+    /// Less than nothing: of what the allocator says, this is not in memory.
+    NotInMemory,
+    /// In the allocator's areas, but none of what it tells.
+    Untold,
+    /// Stacks of threads.
+    Stacks,
+    /// Code and data of files.
+    Files,
+    /// Shared with other processes.
+    Shared,
+    /// The kernel's.
+    Kernel,
+    /// Mapped by the program, or by whoever else tells nothing.
+    Others,
+}
+
+/// A part of the resident memory. All of them add up to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPart {
+    /// What it is.
+    pub kind: PartKind,
+    /// The allocator that says so, if one does.
+    pub allocator: Option<String>,
+    /// Bytes; below zero where what the allocators say is more than what is in memory.
+    pub bytes: i64,
+    /// Where the number comes from.
+    pub source: String,
 }
 
 /// What huge pages keep in memory although nothing was written to it.
@@ -127,8 +195,11 @@ pub struct MemoryReport {
     pub allocator: Option<String>,
     /// Bytes in memory.
     pub resident_bytes: u64,
-    /// Parts, the largest first.
+    /// Its areas by what they are for, the largest first.
     pub rows: Vec<MemoryRow>,
+    /// What is in them, as far as allocators tell: adds up to what is in memory.
+    #[serde(default)]
+    pub parts: Vec<MemoryPart>,
     /// What is in the C library's heaps.
     pub heap: Option<HeapContents>,
     /// What the allocators themselves say.

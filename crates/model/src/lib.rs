@@ -40,7 +40,10 @@ pub use compare::{
 pub use diagnosis::{AllocationCalls, Cause, Charge, Confidence, Diagnosis, Findings, Portion};
 pub use diff::{Change, DiffDocument, RuleCheck, RuleOutcome, Side};
 pub use evidence::{Cost, Gap, Source};
-pub use explain::{AllocatorFigures, HeapContents, HugeSlack, MemoryReport, MemoryRow, MemoryUse};
+pub use explain::{
+    AllocatorFigures, HeapContents, HugeSlack, MemoryPart, MemoryReport, MemoryRow, MemoryUse,
+    PartKind,
+};
 pub use grid::{
     GridCase, GridCell, GridDocument, GridOutcome, GridOverall, GridPart, GridPlan, GridRun,
     GridSummary, Shard,

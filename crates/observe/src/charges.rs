@@ -9,6 +9,8 @@ use crate::words::{held_bytes, mebibytes, percent, rate, share};
 /// What would tell who frees what.
 const COUNT: &str = "freehold diagnose --count -- CMD, which slows the command down a little";
 
+const HEAPS: &str = "the heaps, read or asked for";
+
 /// A number that was had.
 struct Known {
     value: f64,
@@ -181,10 +183,10 @@ fn in_use(findings: &Findings) -> Result<Known, &'static str> {
     let read = held_bytes(findings).map(|(in_use, _)| in_use);
     let (bytes, source, precision) = match (counted, read) {
         (Some(bytes), _) => (bytes, "counted in each call", "but for a thread's last 64 calls"),
-        (None, Some(bytes)) => (bytes, "the heaps, read", "a moment's, near the end"),
+        (None, Some(bytes)) => (bytes, HEAPS, "a moment's, near the end"),
         (None, None) => {
-            return Err("freehold diagnose --count -- CMD; or, of the C library's heaps \
-             and Freehold's, 16 MiB resident or more");
+            return Err("freehold diagnose --count -- CMD; or, of the C library's heaps and \
+             Freehold's, and with --ask those of jemalloc and tcmalloc, 16 MiB resident or more");
         }
     };
     Ok(Known {
@@ -197,8 +199,9 @@ fn in_use(findings: &Findings) -> Result<Known, &'static str> {
 
 fn held(findings: &Findings) -> Result<Known, &'static str> {
     let (_, free) = held_bytes(findings).ok_or(
-        "an allocator whose heaps can be read, which are the C library's and Freehold's, with 16 \
-         MiB resident or more",
+        "an allocator whose heaps can be read, which are the C library's and Freehold's, or be \
+         asked for them (freehold diagnose --ask -- CMD), which are jemalloc's and tcmalloc's; \
+         with 16 MiB resident or more",
     )?;
     let resident = findings.resident_bytes.last().copied().unwrap_or(0);
     Ok(Known {
@@ -208,7 +211,7 @@ fn held(findings: &Findings) -> Result<Known, &'static str> {
             mebibytes(free),
             mebibytes(resident)
         ),
-        source: "the heaps, read; statm",
+        source: "the heaps, read or asked for; statm",
         precision: "a moment's, near the end".to_owned(),
     })
 }

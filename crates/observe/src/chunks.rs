@@ -60,10 +60,13 @@ impl Words for Window {
     }
 }
 
-/// The contents of the heap that the program's data segment goes on as.
-pub(crate) fn main_heap(memory: &mut dyn Words, area: &Range<u64>) -> Contents {
-    let first = area.start.next_multiple_of(ALIGNMENT);
-    walk(memory, first..area.end)
+/// The contents of the heap that the program's data segment goes on as; nothing if it is another
+/// allocator's, which may ask the system for memory there as well.
+pub(crate) fn main_heap(memory: &mut dyn Words, area: &Range<u64>) -> Option<Contents> {
+    let range = area.start.next_multiple_of(ALIGNMENT)..area.end;
+    let begins_as_one = fits(memory, range.clone());
+    let contents = walk(memory, range);
+    (begins_as_one || contents.is_complete).then_some(contents)
 }
 
 /// The contents of a heap of an arena that was made for threads; nothing if this is none.
@@ -202,7 +205,7 @@ mod tests {
     #[test]
     fn used_and_free_blocks_and_the_top_are_told_apart() {
         let mut memory = heap(0x10000, &BLOCKS, 0x20000);
-        let contents = main_heap(&mut memory, &(0x10000..0x20000));
+        let contents = main_heap(&mut memory, &(0x10000..0x20000)).expect("a heap");
         let top = 0x10000 - sum(&BLOCKS);
         let expected = Contents { used: 784, free: 4160, top, is_complete: true, kept: 0 };
         assert_eq!(contents, expected);
@@ -218,10 +221,10 @@ mod tests {
         // Three blocks of 48 bytes: the second size.
         memory.insert(counts, 3 << 16);
         memory.insert(counts + 128 + 8, 0x10400);
-        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).kept, 144);
+        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).expect("a heap").kept, 144);
         // A number without a first block: this is something else.
         memory.insert(counts + 128 + 8, 0);
-        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).kept, 0);
+        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)).expect("a heap").kept, 0);
     }
 
     #[test]
@@ -235,10 +238,15 @@ mod tests {
 
     #[test]
     fn sizes_that_do_not_fit_end_the_walk() {
-        let mut memory = heap(0x10000, &BLOCKS, 0x20000);
-        memory.insert(0x10000 + 656 + 64 + 8, 7);
-        let contents = main_heap(&mut memory, &(0x10000..0x20000));
-        assert_eq!(contents, Contents { used: 656, ..Contents::default() });
+        let blocks = [(64, true); 2 * PROBE];
+        let mut memory = heap(0x10000, &blocks, 0x20000);
+        let bad = PROBE as u64 + 2;
+        memory.insert(0x10000 + bad * 64 + 8, 7);
+        let contents = main_heap(&mut memory, &(0x10000..0x20000)).expect("a heap");
+        assert_eq!(contents, Contents { used: (bad - 1) * 64, ..Contents::default() });
+        // Where they never fit, the memory is somebody else's.
+        memory.insert(0x10000 + 64 + 8, 7);
+        assert_eq!(main_heap(&mut memory, &(0x10000..0x20000)), None);
     }
 
     #[test]

@@ -163,7 +163,8 @@ impl Diagnose {
         if diagnosis.findings.heap.is_some() {
             diagnosis.sources.push(Source::new(
                 "memory in use, and free in heaps",
-                "the C library's notes before each block, or Freehold's tables",
+                "the C library's notes before each block, Freehold's tables, or what the allocator \
+                 answers within the process",
                 "a moment's, near the end",
             ));
         }
@@ -190,7 +191,7 @@ struct Memory {
     last_ns: u64,
     /// Between two points, in nanoseconds; 0 before the first.
     distance_ns: u64,
-    /// What the C library's heaps held when they were last read.
+    /// What the allocator's heaps held when they were last read.
     heap: Option<HeapContents>,
     /// How often they were read, and when they are to be read again.
     heap_readings: u64,

@@ -1,5 +1,5 @@
-//! `freehold explain`: where the resident memory of a process is, and what the C library's heaps
-//! hold.
+//! `freehold explain`: where the resident memory of a process is, and what its allocators know of
+//! it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,13 +11,15 @@ use freehold_model::{
 };
 
 use crate::chunks::{Contents, arena_heap, main_heap, mapped_blocks};
-use crate::figures::{self, Freehold};
+use crate::figures::{self, Freehold, Silence};
 use crate::huge;
+use crate::memory::resident_bytes;
 use crate::proc::pagemap;
 use crate::proc::smaps::{self, Area};
 use crate::proc::syscall::{self, Doing};
 use crate::proc::tree;
 use crate::reading::Window;
+use crate::split::split as parts;
 use crate::target::{self, TargetError};
 
 /// How the kernel names the C library's first heap.
@@ -26,13 +28,35 @@ const HEAP: &str = "[heap]";
 /// How it begins the names that programs give their memory.
 const NAMED: &str = "[anon:";
 
+/// Where it is known from what calls come to.
+const COUNTED: &str = "counted in each call";
+
 /// How often threads are looked at until all of them were seen at rest, and how long in between.
 const STACK_LOOKS: u32 = 40;
 const STACK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Explains the memory of a process, which goes on meanwhile.
-pub fn explain(pid: u32) -> Result<MemoryReport, TargetError> {
+/// What the calls to the allocator of a process came to, where they are counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    /// Bytes in use.
+    pub live_bytes: u64,
+    /// The part of all bytes ever given that was not asked for.
+    pub rounding_share: Option<f64>,
+}
+
+/// Of a process and those that descend from it, the one that has most in memory.
+pub fn largest(pid: u32) -> u32 {
+    tree::family(pid).into_iter().max_by_key(|&pid| resident_bytes(&[pid])).unwrap_or(pid)
+}
+
+/// Explains the memory of a process, which goes on meanwhile. `allocator` is what serves it.
+pub fn explain(
+    pid: u32,
+    allocator: Option<String>,
+    counted: Option<Counted>,
+) -> Result<MemoryReport, TargetError> {
     target::check(pid)?;
+    let answer = figures::ask(pid);
     let mut areas = smaps::parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
     let (stacks, unknown) = stack_pointers(pid);
     let mut heaps = Heaps::of(pid);
@@ -53,19 +77,40 @@ pub fn explain(pid: u32) -> Result<MemoryReport, TargetError> {
     heaps.read_arenas(&areas);
     let heap = heaps.contents();
     let own = freehold.as_ref().map(|it| it.figures(Some(tables(&rows))));
-    let figures: Vec<_> =
-        own.into_iter().chain(heap.map(|it| figures::of_c_library(&it))).collect();
+    let mut figures = figures::of_all(own, heap.as_ref(), answer.as_ref().ok());
+    if let Some(counted) = &counted {
+        add_counted(&mut figures, counted, allocator.as_deref());
+    }
     Ok(MemoryReport {
         pid,
-        allocator: None,
         resident_bytes: areas.iter().map(|area| area.resident).sum(),
+        parts: parts(&rows, &figures),
         rows,
-        sources: sources(freehold.is_some(), heap.as_ref()),
-        missing: missing(unknown, heap.as_ref(), &figures),
+        sources: sources(heap.as_ref(), &figures, counted.is_some()),
+        missing: missing(unknown, heap.as_ref(), &figures, answer.err()),
+        allocator,
         heap,
         figures,
         huge_slack: huge::slack(pid, &areas),
     })
+}
+
+/// Adds what was counted: what is in use, where nobody else says so, and how much of that was not
+/// asked for.
+fn add_counted(figures: &mut Vec<AllocatorFigures>, counted: &Counted, allocator: Option<&str>) {
+    if figures.is_empty() {
+        figures.push(AllocatorFigures {
+            allocator: allocator.unwrap_or("the allocator").to_owned(),
+            live_bytes: Some(counted.live_bytes),
+            source: COUNTED.to_owned(),
+            ..AllocatorFigures::default()
+        });
+    }
+    // It is the allocator's that gives most.
+    let most = figures.iter_mut().max_by_key(|own| own.live_bytes);
+    if let (Some(own), Some(share)) = (most, counted.rounding_share) {
+        own.rounding_bytes = own.live_bytes.map(|live| (live as f64 * share) as u64);
+    }
 }
 
 /// Bytes of the allocator's own tables that are in memory.
@@ -74,7 +119,12 @@ fn tables(rows: &[MemoryRow]) -> u64 {
     tables.map(|row| row.resident_bytes).sum()
 }
 
-fn sources(has_freehold: bool, heap: Option<&HeapContents>) -> Vec<Source> {
+fn sources(
+    heap: Option<&HeapContents>,
+    figures: &[AllocatorFigures],
+    is_counted: bool,
+) -> Vec<Source> {
+    let has = |name: &str| figures.iter().any(|own| own.allocator == name);
     let mut sources = vec![
         Source::new("resident, huge, swapped", "smaps", "exact, an area at a time"),
         Source::new(
@@ -83,19 +133,28 @@ fn sources(has_freehold: bool, heap: Option<&HeapContents>) -> Vec<Source> {
             "an estimate, of 64 MiB at most",
         ),
     ];
-    if has_freehold {
+    if has(figures::FREEHOLD) {
         sources.push(Source::new(
             "Freehold's figures",
             "its tables, which the symbol freehold_figures tells",
             "a moment's; up to 30 objects a size and thread that are at its hand count as in use",
         ));
     }
-    if heap.is_some() {
+    for own in figures.iter().filter(|own| own.allocator != figures::FREEHOLD) {
         sources.push(Source::new(
-            "the C library's used and free",
-            "its own notes before each block",
+            &format!("in use and free, of {}", own.allocator),
+            &own.source,
             "a moment's",
         ));
+    }
+    if is_counted {
+        sources.push(Source::new(
+            "what was not asked for",
+            COUNTED,
+            "as of all objects ever given out; the calls exact, but for a thread's last 64",
+        ));
+    }
+    if heap.is_some() {
         sources.push(Source::new(
             "kept by threads",
             "the lists of its threads (tcache) and, where arenas were found, its fast bins",
@@ -113,13 +172,40 @@ fn sources(has_freehold: bool, heap: Option<&HeapContents>) -> Vec<Source> {
 }
 
 /// What cannot be known, with so many threads whose stacks were not found.
-fn missing(stacks: usize, heap: Option<&HeapContents>, figures: &[AllocatorFigures]) -> Vec<Gap> {
-    let mut missing =
-        vec![Gap::nowhere("fragmentation within blocks: what was asked for is not noted there")];
-    if figures.is_empty() {
-        missing.push(Gap::nowhere(
-            "what the allocator holds free: it says so only when it is called within the process",
+fn missing(
+    stacks: usize,
+    heap: Option<&HeapContents>,
+    figures: &[AllocatorFigures],
+    silence: Option<Silence>,
+) -> Vec<Gap> {
+    let mut missing = Vec::new();
+    if figures.iter().all(|own| own.rounding_bytes.is_none()) {
+        missing.push(Gap::allowed_by(
+            "fragmentation within blocks: what was asked for is not noted there",
+            "freehold explain --count -- CMD",
         ));
+    }
+    let is_unknown = figures.iter().all(|own| own.free_bytes.is_none());
+    if figures.is_empty() {
+        missing.push(Gap::allowed_by(
+            "what the program has in use",
+            "freehold explain --count -- CMD; or freehold explain, while freehold timeline --count \
+             -- CMD runs",
+        ));
+    }
+    match silence {
+        Some(Silence::NoAnswer) => missing.push(Gap::nowhere(
+            "what allocators say within the process: it has not answered within 5 s",
+        )),
+        Some(Silence::NobodyThere) if is_unknown => missing.push(Gap::allowed_by(
+            "what the allocator holds free: it says so only when it is called within the process",
+            "freehold explain -- CMD, for jemalloc and tcmalloc",
+        )),
+        None if is_unknown => missing.push(Gap::nowhere(
+            "what the allocator holds free: none of those that tell (jemalloc, tcmalloc) has \
+             answered",
+        )),
+        _ => {}
     }
     if heap.is_some_and(|heap| heap.arenas.is_none()) {
         missing.push(Gap::nowhere(
@@ -134,10 +220,11 @@ fn missing(stacks: usize, heap: Option<&HeapContents>, figures: &[AllocatorFigur
     missing
 }
 
-/// What the heaps of Freehold hold, or else those of the C library; nothing where there are none.
+/// What the heaps of Freehold hold, or else those of the allocator that has most in use, which is
+/// asked where it can be; nothing where nobody tells.
 pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
     if let Some(freehold) = figures::freehold(pid) {
-        return Ok(Some(freehold.contents()));
+        return Ok(Some(freehold.figures(None).contents()));
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let mut heaps = Heaps::of(pid);
@@ -145,7 +232,10 @@ pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
     for area in &smaps::parse(&maps) {
         heaps.is_heap(area);
     }
-    Ok(heaps.contents())
+    let read = heaps.contents();
+    let told = figures::of_all(None, read.as_ref(), figures::ask(pid).ok().as_ref());
+    let most = told.into_iter().max_by_key(|own| own.live_bytes);
+    Ok(most.filter(|own| own.allocator != figures::C_LIBRARY).map(|own| own.contents()).or(read))
 }
 
 /// Reads heaps and adds up what they hold.
@@ -188,7 +278,7 @@ impl Heaps {
     /// Whether an area is a heap of the C library's; if so, its contents are added.
     fn is_heap(&mut self, area: &Area) -> bool {
         let contents = if area.name == HEAP {
-            Some(main_heap(&mut self.memory, &area.addresses))
+            main_heap(&mut self.memory, &area.addresses)
         } else if area.name.is_empty() && !area.is_shared {
             arena_heap(&mut self.memory, area.addresses.start)
         } else {
@@ -262,6 +352,7 @@ fn usage(area: &Area, stacks: &[u64], heaps: &mut Heaps, freehold: Option<&Freeh
         _ if heaps.is_heap(area) => MemoryUse::CLibraryHeap,
         _ if name == "[stack]" || (name.is_empty() && holds_stack) => MemoryUse::Stack,
         _ if name.starts_with(NAMED) => MemoryUse::NamedHeap,
+        HEAP => MemoryUse::OtherAnonymous,
         _ if name.starts_with('[') => MemoryUse::Kernel,
         _ if area.is_shared => MemoryUse::Shared,
         "" if area.resident > 0 && heaps.has_blocks(area) => MemoryUse::CLibraryBlocks,

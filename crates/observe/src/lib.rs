@@ -22,6 +22,7 @@ mod proc;
 mod profile;
 mod reading;
 mod sharing;
+mod split;
 mod stack;
 mod syscalls;
 mod tally;

@@ -6,10 +6,9 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sys::process::File;
-use freehold_sys::{Linux, System, shared};
+use freehold_sys::{Linux, System, environment, shared};
 use freehold_trace::counts::{self, FOLLOWED, field};
 
-use crate::process::named_in_environment;
 use crate::thread::Thread;
 use crate::{next, store, thread};
 
@@ -58,7 +57,7 @@ pub(crate) fn is_mapped() -> bool {
 /// Maps the file that the environment names, and takes a record; `false` if there is none.
 pub(crate) fn find() -> bool {
     let mut path = [0; 4096];
-    let Some(path) = named_in_environment(counts::VARIABLE.as_bytes(), &mut path) else {
+    let Some(path) = environment::file_named(counts::VARIABLE.as_bytes(), &mut path) else {
         return false;
     };
     let mut start = [0; counts::MAGIC.len()];

@@ -17,7 +17,7 @@ use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sys::process::File;
-use freehold_sys::{Linux, System, shared};
+use freehold_sys::{Linux, System, environment, shared};
 use freehold_trace::file::{self, Block, Header, UNIT, block, header, process};
 
 use crate::thread::{self, Thread};
@@ -132,7 +132,7 @@ fn wipe_in_children() -> bool {
 /// Maps the trace that the environment names.
 fn open_trace() -> Option<(usize, Header)> {
     let mut path = [0; 4096];
-    let path = named_in_environment(file::VARIABLE.as_bytes(), &mut path)?;
+    let path = environment::file_named(file::VARIABLE.as_bytes(), &mut path)?;
     let mut start = [0; header::BYTES];
     let read = File::open(path)?.read(&mut start);
     let found = Header::read(&start[..read]).ok()?;
@@ -141,37 +141,6 @@ fn open_trace() -> Option<(usize, Header)> {
     }
     let base = shared::map(path, usize::try_from(found.capacity).ok()?)?;
     Some((base, found))
-}
-
-/// The value of a variable, which names a file. It is read from the kernel, because the C library
-/// may not know of the environment yet.
-pub(crate) fn named_in_environment<'a>(name: &[u8], value: &'a mut [u8; 4096]) -> Option<&'a CStr> {
-    let environment = File::open(c"/proc/self/environ")?;
-    let mut buffer = [0; 1024];
-    // How much of the name has been seen, while the entry may still be the one.
-    let mut matched = Some(0);
-    let mut used = 0;
-    loop {
-        let read = environment.read(&mut buffer);
-        if read == 0 {
-            return None;
-        }
-        for &byte in &buffer[..read] {
-            match matched {
-                Some(seen) if seen > name.len() => {
-                    *value.get_mut(used)? = byte;
-                    used += 1;
-                    if byte == 0 {
-                        return CStr::from_bytes_with_nul(&value[..used]).ok();
-                    }
-                }
-                Some(seen) if name.get(seen).copied().unwrap_or(b'=') == byte => {
-                    matched = Some(seen + 1);
-                }
-                _ => matched = (byte == 0).then_some(0),
-            }
-        }
-    }
 }
 
 /// This process is a copy of one that is recorded, and takes its own place.

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use freehold_model::{AllocatorFigures, HeapContents, MemoryReport, MemoryRow, MemoryUse};
+use freehold_model::{
+    AllocatorFigures, HeapContents, MemoryPart, MemoryReport, MemoryRow, MemoryUse, PartKind,
+};
 
 use crate::numbers::{mib, percent};
 use crate::table::{Align, Cell, Table, Tone};
 
-/// The parts of the memory, the largest first, and what the C library's heaps hold.
+/// What the memory is, as far as allocators tell; then its areas, the largest first, and what else
+/// is known of heaps.
 pub fn explain(report: &MemoryReport) -> String {
     let right = ["MiB", "Share", "Huge", "Lazy", "Swap", "Virtual", "Areas"];
     let columns = right.map(|name| (name.to_owned(), Align::Right));
@@ -18,9 +21,10 @@ pub fn explain(report: &MemoryReport) -> String {
     let total = format!("{} MiB resident", mib(report.resident_bytes as f64));
     let allocator = report.allocator.as_deref().unwrap_or("unknown");
     let mut text = format!(
-        "{}, process {}, allocator {allocator}\n\n{}",
+        "{}, process {}, allocator {allocator}\n\n{}\n{}",
         Tone::Strong.paint(&total),
         report.pid,
+        parts(report),
         table.text()
     );
     for figures in &report.figures {
@@ -44,6 +48,50 @@ pub fn explain(report: &MemoryReport) -> String {
     text
 }
 
+/// Parts of less than that are not shown: they would be nothing, rounded.
+const LEAST_SHOWN: u64 = 1 << 16;
+
+/// What is in the areas, and who says so. It adds up to what is resident.
+fn parts(report: &MemoryReport) -> String {
+    let right = ["MiB", "Share"].map(|name| (name.to_owned(), Align::Right));
+    let left = ["What", "From"].map(|name| (name.to_owned(), Align::Left));
+    let mut table = Table::new(right.into_iter().chain(left));
+    let shown = |part: &&MemoryPart| part.bytes.unsigned_abs() >= LEAST_SHOWN;
+    for part in report.parts.iter().filter(shown) {
+        let share = part.bytes as f64 / report.resident_bytes.max(1) as f64;
+        let of = part.allocator.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        table.push(vec![
+            Cell::toned(mib(part.bytes as f64), Tone::Strong),
+            Cell::plain(percent(share)),
+            Cell::plain(format!("{of}{}", meant(part, report))),
+            Cell::plain(part.source.clone()),
+        ]);
+    }
+    table.text()
+}
+
+fn meant(part: &MemoryPart, report: &MemoryReport) -> &'static str {
+    let own = report.figures.iter().find(|own| Some(&own.allocator) == part.allocator.as_ref());
+    match part.kind {
+        PartKind::InUse if own.is_none_or(|own| own.kept_bytes.is_none()) => {
+            "in use, or at threads' hands"
+        }
+        PartKind::InUse => "in use",
+        PartKind::Rounding => "in use, but not asked for: about",
+        PartKind::Kept => "kept by threads for their next use",
+        PartKind::Scattered => "free, between blocks in use",
+        PartKind::Free => "free, not given back to the system",
+        PartKind::Tables => "its tables",
+        PartKind::NotInMemory => "of that not in memory: never written to, given back, swapped",
+        PartKind::Untold => "in its areas, but not among its figures",
+        PartKind::Stacks => "stacks",
+        PartKind::Files => "files: code and data",
+        PartKind::Shared => "shared with others",
+        PartKind::Kernel => "the kernel's",
+        PartKind::Others => "mapped by the program, or by what tells nothing",
+    }
+}
+
 fn cells(row: &MemoryRow, whole: u64) -> Vec<Cell> {
     let some = |bytes: u64| if bytes > 0 { mib(bytes as f64) } else { String::new() };
     let share = if whole > 0 { row.resident_bytes as f64 / whole as f64 } else { 0.0 };
@@ -60,25 +108,17 @@ fn cells(row: &MemoryRow, whole: u64) -> Vec<Cell> {
     ]
 }
 
-/// What an allocator says of itself, a figure a line.
+/// What an allocator has from the system.
 fn told(text: &mut String, figures: &AllocatorFigures) {
-    let kept_apart = figures.kept_bytes.is_some();
-    let in_use = if kept_apart { "in use" } else { "in use, or at threads' hands" };
-    let lines = [
-        (in_use, figures.live_bytes),
-        ("kept by threads for their next use", figures.kept_bytes),
-        ("free, not given back to the system", figures.free_bytes),
-        ("tables of its own", figures.metadata_bytes),
-        ("from the system for all that", figures.held_bytes),
-        ("the most that its heaps ever had", figures.peak_bytes),
-    ];
-    // Writing to a string cannot fail.
-    let title = format!("{} by its own account, MiB", figures.allocator);
-    let _ = writeln!(text, "\n{}", Tone::Strong.paint(&title));
-    for (what, bytes) in lines {
-        if let Some(bytes) = bytes {
-            let _ = writeln!(text, "{:>9}  {what}", mib(bytes as f64));
-        }
+    let mebibytes = |bytes: u64| format!("{} MiB", mib(bytes as f64));
+    let held = figures.held_bytes.map(|bytes| format!("has {} from the system", mebibytes(bytes)));
+    let peak = figures
+        .peak_bytes
+        .map(|bytes| format!("its heaps never had more than {}", mebibytes(bytes)));
+    let said: Vec<_> = held.into_iter().chain(peak).collect();
+    if !said.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\n{} {}", figures.allocator, said.join("; "));
     }
 }
 
@@ -137,11 +177,18 @@ mod tests {
             lazily_free_bytes: 0,
             swapped_bytes: 0,
         };
+        let part = |kind, mebibytes: i64| MemoryPart {
+            kind,
+            allocator: Some("the C library".to_owned()),
+            bytes: mebibytes << 20,
+            source: "its notes".to_owned(),
+        };
         let report = MemoryReport {
             pid: 7,
             allocator: Some("system 2.36".to_owned()),
             resident_bytes: 160 * MIB,
             rows: vec![row],
+            parts: vec![part(PartKind::InUse, 15), part(PartKind::NotInMemory, -5)],
             heap: Some(HeapContents {
                 heaps: 1,
                 used_bytes: 20 * MIB,
@@ -152,6 +199,7 @@ mod tests {
                 allocator: "the C library".to_owned(),
                 live_bytes: Some(15 * MIB),
                 kept_bytes: Some(5 * MIB),
+                held_bytes: Some(60 * MIB),
                 ..AllocatorFigures::default()
             }],
             huge_slack: Some(HugeSlack { examined_bytes: 4 * MIB, unused_bytes: 3 * MIB }),
@@ -161,7 +209,9 @@ mod tests {
         let text = explain(&report);
         assert!(text.contains("   50 %"), "{text}");
         assert!(text.contains("60.0 MiB free between"), "{text}");
-        assert!(text.contains("     15.0  in use\n      5.0  kept by threads"), "{text}");
+        assert!(text.contains("    9 %  the C library: in use    "), "{text}");
+        assert!(text.contains("   -3 %  the C library: of that not in memory"), "{text}");
+        assert!(text.contains("the C library has 60.0 MiB from the system\n"), "{text}");
         assert!(!text.contains("changed while"), "{text}");
         assert!(text.contains("about 30.0 of 40.0 MiB were never written to"), "{text}");
     }

@@ -19,6 +19,7 @@ pub mod inbox;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;
+pub mod question;
 pub mod rank;
 pub mod stack;
 pub mod word;

@@ -31,6 +31,36 @@ pub fn each_with_prefix(prefix: &[u8], mut each: impl FnMut(&[u8])) {
     }
 }
 
+/// The value of a variable, which names a file: at most 4096 bytes with the zero at its end.
+pub fn file_named<'a>(name: &[u8], value: &'a mut [u8; 4096]) -> Option<&'a CStr> {
+    let environment = File::open(c"/proc/self/environ")?;
+    let mut buffer = [0; 1024];
+    // How much of the name has been seen, while the entry may still be the one.
+    let mut matched = Some(0);
+    let mut used = 0;
+    loop {
+        let read = environment.read(&mut buffer);
+        if read == 0 {
+            return None;
+        }
+        for &byte in &buffer[..read] {
+            match matched {
+                Some(seen) if seen > name.len() => {
+                    *value.get_mut(used)? = byte;
+                    used += 1;
+                    if byte == 0 {
+                        return CStr::from_bytes_with_nul(&value[..used]).ok();
+                    }
+                }
+                Some(seen) if name.get(seen).copied().unwrap_or(b'=') == byte => {
+                    matched = Some(seen + 1);
+                }
+                _ => matched = (byte == 0).then_some(0),
+            }
+        }
+    }
+}
+
 /// Whether the program was given rights as it was started, by a set-user-ID bit for instance: then
 /// it must not do what the environment says if that can do harm. Source: `AT_SECURE` in
 /// `getauxval(3)`.

@@ -6,7 +6,8 @@
 //! recorder writes from within a foreign program, so nothing here allocates, panics on foreign data
 //! or needs the standard library. `docs/trace-format.md` describes the format for other readers.
 //!
-//! [`counts`] is what calls come to, where neither they nor their order are needed.
+//! [`counts`] is what calls come to, where neither they nor their order are needed; [`asked`], what
+//! allocators answer when they are asked within a process.
 //!
 //! [`script`] is the form in which recorded calls are handed to the process that makes them again.
 //!
@@ -17,6 +18,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod asked;
 mod bytes;
 pub mod counts;
 pub mod file;

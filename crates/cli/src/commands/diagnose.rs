@@ -18,6 +18,7 @@ Examples:
   freehold diagnose -- ./server --bench
   freehold diagnose --seconds 30 -p $(pgrep -n server)
   freehold diagnose --count -- ./server       who frees what others asked for?
+  freehold diagnose --ask -- ./server         does jemalloc or tcmalloc hold memory?
   freehold diagnose --json -- ./batch | jq -r .cause
 
 The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
@@ -40,6 +41,10 @@ pub(crate) struct Diagnose {
     /// much is freed by another thread than asked for it, and how much is in use
     #[arg(long, alias = "record", conflicts_with = "pid")]
     count: bool,
+    /// Ask the allocator of the command as well, by a thread of its own within it: tells how much
+    /// jemalloc and tcmalloc hold free
+    #[arg(long, conflicts_with = "pid")]
+    ask: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,9 +55,16 @@ pub(crate) struct Diagnose {
 impl Diagnose {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
         let counter = self.count.then(|| self.subject.counter()).transpose()?;
+        let asker = self.ask.then(|| self.subject.asker()).transpose()?;
+        if let Some(Err(reason)) = &asker {
+            ui.note(&format!("the allocator cannot be asked: {reason}"));
+        }
         let subject = self.subject.begin(|command| {
             if let Some(counter) = &counter {
                 counter.apply(command);
+            }
+            if let Some(Ok(asker)) = &asker {
+                asker.apply(command);
             }
         })?;
         let pid = subject.pid();

@@ -9,7 +9,9 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{directory, found, freehold, json, known, known_sources, run, skipped};
+use crate::support::{
+    directory, family, found, freehold, json, known, known_sources, run, skipped,
+};
 
 /// For how many seconds a program runs: longer if the verdict was wrong, since a machine that is
 /// busy with other things shows little of a program within a second.
@@ -230,4 +232,24 @@ fn what_another_thread_frees_is_told_where_calls_are_counted() {
     let missing = plain["missing"].as_array().expect("a list").iter();
     let remedies: Vec<_> = missing.filter_map(|gap| gap["remedy"].as_str()).collect();
     assert!(remedies.iter().any(|remedy| remedy.contains("--count")), "{plain:#}");
+}
+
+#[test]
+fn memory_that_another_allocator_holds_is_told_where_it_is_asked() {
+    let directory = directory();
+    let Some(program) = known(&directory, "fragments.c") else { return };
+    let program = program.to_string_lossy();
+    let Some((_, library)) = found().iter().find(|it| family(&it.0) == "jemalloc") else {
+        return skipped("jemalloc is not installed");
+    };
+    let diagnosed = |more: &[&str], seconds: &str| {
+        let words = [&["diagnose", "--json", "-a", library], more, &["--", &program, seconds]];
+        json(&run(&words.concat()).with(0).out)
+    };
+    // The heaps are asked for at the end if it gets to free within that time.
+    insist("fragments.c under jemalloc", "memory_held", |seconds| diagnosed(&["--ask"], seconds));
+    let plain = diagnosed(&[], "1");
+    let held = charge(&plain, "memory_held");
+    assert!(held["value"].is_null(), "{held}");
+    assert!(held["remedy"].as_str().is_some_and(|remedy| remedy.contains("--ask")), "{held}");
 }

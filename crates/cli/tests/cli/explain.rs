@@ -5,8 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use crate::support::{
-    Waiting, compiled, directory, freehold, json, known, own_program, run, signal, skipped,
+    Waiting, compiled, directory, family, found, freehold, json, known, own_program, run, signal,
+    skipped,
 };
 
 /// A process that is ended with the test.
@@ -44,7 +48,23 @@ fn free_memory_between_blocks_is_told_from_memory_in_use() {
     assert_eq!(rows[0]["usage"], "c_library_heap", "{report:#}");
     let sum: f64 = rows.iter().map(|row| mib(&row["resident_bytes"])).sum();
     assert!((sum - mib(&report["resident_bytes"])).abs() < 1e-6, "{report:#}");
+    assert_parts_add_up(&report);
     assert!(report["allocator"].as_str().expect("known").starts_with("system"));
+}
+
+/// What is in memory is told in parts that add up to it, each with where it comes from.
+#[track_caller]
+fn assert_parts_add_up(report: &Value) {
+    let parts = report["parts"].as_array().expect("a list");
+    let sum: i64 = parts.iter().map(|part| part["bytes"].as_i64().expect("a number")).sum();
+    assert_eq!(Some(sum), report["resident_bytes"].as_i64(), "{report:#}");
+    assert!(parts.iter().all(|part| !part["source"].as_str().unwrap_or("").is_empty()));
+}
+
+/// Bytes of the parts of a kind, those that an allocator tells.
+fn told(report: &Value, kind: &str) -> f64 {
+    let parts = report["parts"].as_array().expect("a list").iter();
+    parts.filter(|part| part["kind"] == kind).filter_map(|part| part["bytes"].as_f64()).sum()
 }
 
 /// Bytes of objects that an allocator may need for itself, or count otherwise.
@@ -58,6 +78,7 @@ fn told_and_seen(preload: &str) -> Option<([f64; 4], Value)> {
     let told = process.ask();
     let numbers: Vec<f64> = told.split_whitespace().map(|word| word.parse().unwrap()).collect();
     let report = json(&run(&["explain", "--json", &process.pid()]).with(0).out);
+    assert_parts_add_up(&report);
     Some((numbers.try_into().expect("four numbers"), report))
 }
 
@@ -171,4 +192,170 @@ fn memory_in_use_under_another_allocator_is_known_while_its_calls_are_counted() 
     assert!(remedies.any(|remedy| remedy.contains("--count")), "{report:#}");
     signal(pid.parse().expect("a number"), "KILL");
     drop(observing);
+}
+
+/// A command that `freehold explain` has started, to look at it in an hour.
+struct Asked {
+    /// The process, and what it has said of itself.
+    pid: u32,
+    numbers: Vec<f64>,
+    explaining: Running,
+}
+
+impl Asked {
+    /// Starts a program that says its number and others, in one line.
+    fn start(program: &Path, directory: &Path, allocator: &str, words: &[&str]) -> Self {
+        let output = directory.join(format!("output-{}", allocator.replace('/', "-")));
+        let mut command = freehold();
+        command.args(["explain", "--after", "3600", "-a", allocator, "--output"]).arg(&output);
+        command.arg("--").arg(program).args(words).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut explaining = Running(command.spawn().expect("it starts"));
+        loop {
+            let printed = fs::read_to_string(&output).unwrap_or_default();
+            if let Some(line) = printed.strip_suffix('\n') {
+                let numbers = line.split(' ').map(|word| word.parse().expect("a number"));
+                let numbers: Vec<f64> = numbers.collect();
+                return Self { pid: numbers[0] as u32, numbers, explaining };
+            }
+            assert!(explaining.0.try_wait().expect("it is ours").is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn explain(&self) -> Value {
+        let report = json(&run(&["explain", "--json", &self.pid.to_string()]).with(0).out);
+        assert_parts_add_up(&report);
+        report
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        signal(self.pid, "KILL");
+        let _ = self.explaining.0.wait();
+    }
+}
+
+/// Tries allocators that can be asked within a process; says which are missing.
+fn with_those_that_tell(mut attempt: impl FnMut(&str, &str)) {
+    attempt("system", "mallinfo2");
+    for (name, function) in [("jemalloc", "mallctl"), ("tcmalloc", "MallocExtension")] {
+        let all: Vec<_> = found().iter().filter(|it| family(&it.0) == name).collect();
+        if all.is_empty() {
+            skipped(&format!("{name} is not installed"));
+        }
+        for (_, path) in all {
+            attempt(path, function);
+        }
+    }
+}
+
+#[test]
+fn allocators_that_are_asked_within_tell_what_the_program_itself_knows_to_be_in_use() {
+    let directory = directory();
+    let Some(program) = own_program(&directory, "asked") else { return };
+    with_those_that_tell(|allocator, function| {
+        let asked = Asked::start(&program, directory.path(), allocator, &[]);
+        let [_, small, large] = asked.numbers[..] else { panic!("three numbers") };
+        let report = asked.explain();
+        let figures = &report["figures"][0];
+        let source = figures["source"].as_str().expect("a text");
+        assert!(source.starts_with(function), "{report:#}");
+        // Beside each block the C library counts a word.
+        let words = if allocator == "system" { 40_000.0 * 8.0 } else { 0.0 };
+        assert_near(small + large + words, &figures["live_bytes"], &report);
+        // Nobody has written to the large block.
+        assert!(told(&report, "not_in_memory") < -0.9 * large, "{report:#}");
+        let scattered = told(&report, "scattered");
+        assert!(scattered > 0.2 * small, "two thirds were freed in between: {report:#}");
+        let missing = report["missing"].to_string();
+        assert!(!missing.contains("holds free"), "{report:#}");
+    });
+}
+
+#[test]
+fn a_busy_process_is_asked_again_and_again_and_goes_on() {
+    const TIMES: u32 = 20;
+    let directory = directory();
+    let Some(program) = own_program(&directory, "asked") else { return };
+    with_those_that_tell(|allocator, function| {
+        let asked = Asked::start(&program, directory.path(), allocator, &["busy"]);
+        for _ in 0..TIMES {
+            let report = asked.explain();
+            assert!(report["figures"][0]["source"].as_str().unwrap().starts_with(function));
+            // Copies of the process that it makes meanwhile are not asked in its place.
+            assert_eq!(report["pid"], asked.pid);
+        }
+        // Within each of its threads the kernel still counts time.
+        let busy = || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", asked.pid)).expect("it runs");
+            let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap()
+        };
+        let before = busy();
+        let start = Instant::now();
+        while busy() == before {
+            assert!(start.elapsed() < Duration::from_secs(60), "it stands still");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
+fn a_process_that_is_stopped_does_not_answer_and_that_is_said() {
+    let directory = directory();
+    let Some(program) = own_program(&directory, "asked") else { return };
+    let asked = Asked::start(&program, directory.path(), "system", &[]);
+    signal(asked.pid, "STOP");
+    let report = asked.explain();
+    signal(asked.pid, "CONT");
+    assert!(report["missing"].to_string().contains("has not answered within 5 s"), "{report:#}");
+    let source = report["figures"][0]["source"].as_str().expect("a text");
+    assert!(source.contains("notes before each block"), "{report:#}");
+    // It answers the next question, and not the last one.
+    let again = asked.explain();
+    assert!(again["figures"][0]["source"].as_str().unwrap().starts_with("mallinfo2"), "{again:#}");
+}
+
+#[test]
+fn the_thread_that_waits_for_questions_is_in_no_programs_way() {
+    let directory = directory();
+    let Some(program) = own_program(&directory, "guest") else { return };
+    let output = directory.path().join("output");
+    let mut command = freehold();
+    command.args(["explain", "--after", "3600", "--output"]).arg(&output).arg("--").arg(program);
+    let ended = command.output().expect("it starts");
+    // It has ended before the hour was over: so the thread has ended as well.
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(error.contains("has ended before it was looked at"), "{error}");
+    let said = fs::read_to_string(output).expect("written");
+    let lines: Vec<_> = said.lines().collect();
+    let expected =
+        ["signals are taken here", "the user is set", "the child is done", "the last thread ends"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_command_is_looked_at_while_it_runs_and_its_end_is_ours() {
+    const SOURCE: &str = r"
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(void) {
+            memset(malloc(20000000), 1, 20000000);
+            sleep(3);
+            return 7;
+        }";
+    let directory = directory();
+    let Some(program) = compiled(&directory, "brief", SOURCE, &["-O0"]) else { return };
+    let program = program.to_string_lossy().into_owned();
+    let look = ["explain", "--json", "--count", "--after", "1", "--", &program];
+    let report = json(&run(&look).with(7).out);
+    assert_parts_add_up(&report);
+    let figures = &report["figures"][0];
+    assert!((20e6..20.2e6).contains(&figures["live_bytes"].as_f64().expect("known")), "{report:#}");
+    // A large block is whole pages.
+    assert!(figures["rounding_bytes"].as_f64().is_some_and(|bytes| bytes < 10_000.0), "{report:#}");
+    let text = run(&["explain", "--after", "1", "--", &program]).with(7).out;
+    assert!(text.contains("the C library: in use"), "{text}");
 }

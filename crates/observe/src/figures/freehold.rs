@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use freehold_model::{AllocatorFigures, HeapContents};
+use freehold_model::AllocatorFigures;
 use freehold_stats::{Count, SIGNPOST_BYTES, SYMBOL, Signpost, count};
 
-use super::locate;
+use super::{FREEHOLD, locate};
 use crate::reading::copy;
 
 /// Freehold in a process.
@@ -45,17 +45,6 @@ pub(crate) fn read(pid: u32, at: u64) -> Option<Freehold> {
 }
 
 impl Freehold {
-    /// What its heaps hold.
-    pub(crate) fn contents(&self) -> HeapContents {
-        let Count { free_in_slabs, dirty, .. } = self.count;
-        HeapContents {
-            heaps: 1,
-            used_bytes: self.live_bytes(),
-            free_bytes: free_in_slabs + dirty,
-            ..HeapContents::default()
-        }
-    }
-
     /// Bytes that the program has in use, or at its threads' hands.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.count.claimed.saturating_sub(self.count.free_in_slabs)
@@ -65,13 +54,14 @@ impl Freehold {
     pub(crate) fn figures(&self, metadata_bytes: Option<u64>) -> AllocatorFigures {
         let Count { claimed, free_in_slabs, dirty, .. } = self.count;
         AllocatorFigures {
-            allocator: "Freehold".to_owned(),
+            allocator: FREEHOLD.to_owned(),
             live_bytes: Some(self.live_bytes()),
-            kept_bytes: None,
             free_bytes: Some(free_in_slabs + dirty),
+            scattered_bytes: Some(free_in_slabs),
             metadata_bytes,
             held_bytes: Some(claimed + dirty),
-            peak_bytes: None,
+            source: "its tables, read".to_owned(),
+            ..AllocatorFigures::default()
         }
     }
 }

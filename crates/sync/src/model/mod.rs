@@ -7,6 +7,7 @@
 //! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
 
 mod broken;
+mod questions;
 mod scenarios;
 
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
