@@ -59,12 +59,13 @@ impl Quarantine {
         Self { places: [Held::NONE; PLACES], bytes: 0 }
     }
 
-    /// Takes an object in, in the place that a random number chooses. Returns the one that was
-    /// there, or [`Held::NONE`].
+    /// Takes an object in, whose slot has `size` bytes, in the place that a random number chooses.
+    /// Returns the one that was there, or [`Held::NONE`].
     #[inline]
-    pub(super) fn exchange(&mut self, held: Held, random: usize) -> Held {
+    pub(super) fn exchange(&mut self, held: Held, size: usize, random: usize) -> Held {
+        debug_assert_eq!(held.size(), size);
         let former = core::mem::replace(&mut self.places[random % PLACES], held);
-        self.bytes = self.bytes + held.size() - former.size();
+        self.bytes = self.bytes + size - former.size();
         former
     }
 
@@ -124,7 +125,7 @@ mod tests {
             let mut left = std::collections::BTreeSet::new();
             for n in 0..1000 {
                 let new = held(n, class);
-                let former = quarantine.exchange(new, random.next() as usize);
+                let former = quarantine.exchange(new, class.size(), random.next() as usize);
                 let is_none = former == Held::NONE;
                 assert!(is_none || former != new && left.insert(former.address()));
                 while let Some(former) = quarantine.excess(new, &mut random) {
@@ -147,7 +148,7 @@ mod tests {
         let class = Class::of_small(16);
         let mut stays = std::collections::BTreeSet::new();
         for n in 0..2000 {
-            let former = quarantine.exchange(held(n, class), random.next() as usize);
+            let former = quarantine.exchange(held(n, class), class.size(), random.next() as usize);
             if former != Held::NONE {
                 stays.insert(n - (former.address() - 0x7f00_0000_0000) / class.size());
             }

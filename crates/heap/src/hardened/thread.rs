@@ -418,11 +418,11 @@ impl Thread {
         class: Class,
     ) -> Result<(), Misuse> {
         if self.given.start == slot.start {
-            self.given = Slot::NONE;
+            self.given.start = Slot::NONE.start;
         }
         self.newest = slot;
         let (held, random) = (Held::new(slot.start, class), self.random.next());
-        let former = self.quarantine.exchange(held, random as usize);
+        let former = self.quarantine.exchange(held, slot.size, random as usize);
         let done = former == Held::NONE || self.keep(arena, former, random >> 32);
         if done && !self.quarantine.is_overfull() {
             return Ok(());
