@@ -44,7 +44,11 @@ fn a_fork_in_the_middle_of_the_first_allocation_leaves_both_processes_whole() {
 
 #[test]
 fn a_fork_does_not_wait_for_a_flush_that_waits_for_a_thread_that_allocates() {
-    Child::new(compile::c("fork_streams.c")).freehold().run().succeeded();
+    for (name, value) in
+        [("FREEHOLD_HARDEN", "0"), ("FREEHOLD_HARDEN", "1"), ("FREEHOLD_DEBUG", "on")]
+    {
+        Child::new(compile::c("fork_streams.c")).env(name, value).freehold().run().succeeded();
+    }
 }
 
 #[test]

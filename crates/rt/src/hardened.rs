@@ -6,6 +6,7 @@ use crate::{background, emergency, exit, foreign, process, report, slow};
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::hardened::{Misuse, Secret, Thread};
+use freehold_heap::heap::Heap;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
 use freehold_heap::usage::Usage;
@@ -255,7 +256,12 @@ pub(crate) fn end_thread() {
 
 /// As `Mode::after_fork_in_child`.
 pub(crate) fn after_fork_in_child(arena: &Arena<Linux>) {
-    // SAFETY: the thread's own storage, and what is leased to it.
+    arena.after_fork_in_child(heap());
+}
+
+/// The heap of the calling thread, which is busy, if it has one.
+pub(crate) fn heap() -> Option<&'static Heap> {
+    // SAFETY: the thread's own storage, and what is leased to it, which nothing of ours is using.
     let mine = unsafe { (*tls::local()).in_mode.cast::<Thread>().as_ref() };
-    arena.after_fork_in_child(mine.and_then(|thread| thread.cache.heap()));
+    mine.and_then(|thread| thread.cache.heap())
 }

@@ -183,8 +183,7 @@ impl Mode {
     pub(crate) fn end_thread(self) {
         match self {
             Self::Hardened => hardened::end_thread(),
-            // A thread has nothing of its own.
-            Self::Debugging => {}
+            Self::Debugging => debugging::end_thread(),
         }
     }
 

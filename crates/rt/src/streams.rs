@@ -8,9 +8,10 @@
 //!
 //! But it does so only if the process has had several threads, and says so in no way that an older
 //! glibc has as well. So the lock is taken if another thread has a heap: one that has never
-//! allocated is not seen, and in debugging mode, in which there is one heap, nobody is.
+//! allocated is not seen. In debugging mode, in which there is one heap, threads are counted.
 
-use crate::mode;
+use crate::mode::{self, Mode};
+use crate::{debugging, hardened};
 use freehold_heap::arena::Arena;
 use freehold_heap::heap::Heap;
 use freehold_sys::Linux;
@@ -53,9 +54,12 @@ mod list {
 
 /// Takes the lock, for the thread of heap `mine`, if others may hold it. Returns whether it did.
 pub(crate) fn acquire(arena: &Arena<Linux>, mine: Option<&Heap>) -> bool {
-    // In a mode the thread's heap is not known here, and is one of them.
-    let own = usize::from(mode::current().is_some());
-    arena.leases_besides(mine) > own && list::acquire()
+    let has_others = match mode::current() {
+        None => arena.leases_besides(mine) > 0,
+        Some(Mode::Hardened) => arena.leases_besides(hardened::heap()) > 0,
+        Some(Mode::Debugging) => debugging::has_other_threads(),
+    };
+    has_others && list::acquire()
 }
 
 /// Releases the lock that was taken, in the parent.

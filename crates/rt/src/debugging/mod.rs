@@ -20,7 +20,7 @@ mod zones;
 
 use crate::stack::Stack;
 use crate::words::line;
-use crate::{background, emergency, foreign, guarded, process, slow, tls};
+use crate::{background, emergency, exit, foreign, guarded, process, slow, tls};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr;
@@ -61,6 +61,9 @@ static LATER: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
 /// Whether there is something in `LATER`.
 static HAS_LATER: AtomicBool = AtomicBool::new(false);
+
+/// Threads that have called and not ended: whom a fork has to reckon with.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a variable of the environment asks for this mode. Called as the arena is made.
 pub(crate) fn consider(variable: &[u8]) -> bool {
@@ -116,6 +119,9 @@ fn enter<R>(f: impl FnOnce(&mut Heap, &'static Arena<Linux>) -> R) -> Option<R> 
     }
     let arena = process::arena_in_mode()?;
     busy(true);
+    if !is_counted() {
+        count_thread();
+    }
     let (result, wish) = DEBUGGED.lock.hold(|| {
         // SAFETY: the lock is held, and the busy mark keeps this thread's signal handlers away.
         let heap = unsafe { &mut *DEBUGGED.heap.get() };
@@ -140,6 +146,41 @@ fn enter<R>(f: impl FnOnce(&mut Heap, &'static Arena<Linux>) -> R) -> Option<R> 
         }
     }
     Some(result)
+}
+
+/// Whether the calling thread is one of `THREADS`.
+fn is_counted() -> bool {
+    // SAFETY: the thread's own storage.
+    unsafe { (*tls::local()).will_exit && !(*tls::local()).has_ended }
+}
+
+/// Counts the calling thread, which is busy, until it ends.
+#[cold]
+fn count_thread() {
+    // SAFETY: the thread's own storage; the busy mark keeps its signal handlers away.
+    let local = unsafe { &mut *tls::local() };
+    if !local.has_ended {
+        exit::arrange(local);
+    }
+    if is_counted() {
+        // Relaxed, here and below: a thread that forks at this moment may miss it, as it misses one
+        // that is about to begin.
+        THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// As `Mode::end_thread`.
+pub(crate) fn end_thread() {
+    if is_counted() {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the thread's own storage.
+        unsafe { (*tls::local()).has_ended = true };
+    }
+}
+
+/// Whether any other thread has called and not ended.
+pub(crate) fn has_other_threads() -> bool {
+    THREADS.load(Ordering::Relaxed) > usize::from(is_counted())
 }
 
 /// Remembers an object to be freed later. If there is no place, it is lost.
@@ -294,6 +335,7 @@ pub(crate) fn after_fork_in_child(arena: &Arena<Linux>) {
     // SAFETY: the lock is held, by the only thread.
     arena.after_fork_in_child(unsafe { (*DEBUGGED.heap.get()).cache.heap() });
     DEBUGGED.lock.reset();
+    THREADS.store(usize::from(is_counted()), Ordering::Relaxed);
 }
 
 /// Reports everything that is wrong; returns how much that is.
