@@ -152,9 +152,10 @@ impl Class {
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {
         let info = self.info();
-        let index = info.objects_in(offset);
-        let starts = index * info.size as usize == offset;
-        (starts && offset < info.span as usize).then_some(index)
+        let product = offset as u64 * info.reciprocal;
+        // Below the reciprocal is what multiples of the size leave over, and nothing else does.
+        let starts = product % (1 << 40) < info.reciprocal;
+        (starts && offset < info.span as usize).then_some((product >> 40) as usize)
     }
 }
 

@@ -20,6 +20,17 @@ use freehold_sys::System;
 /// Granules that a thread releases before it looks whether too many are free and dirty.
 const LOOK_AFTER: u32 = 16;
 
+/// Where an address is.
+#[derive(Clone, Copy)]
+pub enum Found {
+    /// In this granule, a slab of small objects of this class.
+    Small(Granule, Class),
+    /// In this granule, of a slab of medium objects of this class.
+    Medium(Granule, Class),
+    /// In no slab.
+    Other,
+}
+
 /// What became of an object that might have been put aside.
 #[derive(Clone, Copy)]
 pub enum PutAside {
@@ -42,6 +53,20 @@ pub(crate) struct InSlab {
 }
 
 impl<S: System> Arena<S> {
+    /// Finds out where an address is.
+    #[inline]
+    pub fn slab_at(&self, address: usize) -> Found {
+        let Some(g) = self.granule_of(address) else { return Found::Other };
+        let class = Class(self.tag(g).class());
+        if class.is_small() {
+            Found::Small(g, class)
+        } else if class.is_medium() {
+            Found::Medium(g, class)
+        } else {
+            Found::Other
+        }
+    }
+
     /// The object of a slab that starts at `address`, if one does.
     #[inline]
     pub(crate) fn object_at(&self, address: usize) -> Option<InSlab> {
@@ -131,19 +156,34 @@ impl ThreadCache {
     /// As for [`ThreadCache::free_slow`].
     #[inline]
     pub unsafe fn put_aside<S: System>(&mut self, arena: &Arena<S>, address: usize) -> PutAside {
-        let Some(g) = arena.granule_of(address) else { return PutAside::Not };
+        match arena.slab_at(address) {
+            Found::Small(g, class) => self.put_aside_small(arena, g, class, address),
+            Found::Medium(g, class) if self.put_aside_medium(arena, g, class, address) => {
+                PutAside::Done
+            }
+            Found::Medium(..) | Found::Other => PutAside::Not,
+        }
+    }
+
+    /// Puts a small object of another heap's into the parcel for that heap, if there is one with
+    /// room. `address` is in granule `g` of a slab of class `class`.
+    #[inline]
+    pub fn put_aside_small<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        class: Class,
+        address: usize,
+    ) -> PutAside {
         // SAFETY: the outbox is leased to this thread.
-        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return PutAside::Not };
-        let tag = arena.tag(g);
-        let class = Class(tag.class());
-        let Some(parcel) = outbox.parcel(class) else {
-            let put = self.put_aside_medium(arena, g, class, address);
-            return if put { PutAside::Done } else { PutAside::Not };
+        let outbox = unsafe { self.outbox.as_mut() };
+        let Some(parcel) = outbox.and_then(|outbox| outbox.parcel(class)) else {
+            return PutAside::Not;
         };
         let in_granule = (address - arena.tables.region) as u32 % GRANULE as u32;
         if !class.starts_at(in_granule) {
             PutAside::Not
-        } else if parcel.add(tag.owner(), address) {
+        } else if parcel.add(arena.tag(g).owner(), address) {
             PutAside::Done
         } else {
             PutAside::Small(g, class)
@@ -213,26 +253,30 @@ impl ThreadCache {
         class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
     }
 
-    /// Keeps a medium object, or puts it into the outbox if there is one with room.
+    /// Keeps a medium object, or puts it into the outbox if there is one with room. `address` is in
+    /// granule `g` of a slab of class `class`.
     #[inline]
-    pub(crate) fn put_aside_medium<S: System>(
+    pub fn put_aside_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,
         class: Class,
         address: usize,
     ) -> bool {
-        if !class.is_medium() {
-            return false;
-        }
         let slab = Granule(g.0 - arena.tag(g).delta());
-        let base = arena.tables.address(slab);
-        let Some(index) = class.object_at(address - base) else { return false };
+        let Some(index) = class.object_at(address - arena.tables.address(slab)) else {
+            return false;
+        };
         match self.take_back_medium(arena, class, (slab, index), address) {
-            TakenBack::Kept => return true,
-            TakenBack::Twice => return false,
-            TakenBack::No => {}
+            TakenBack::Kept => true,
+            TakenBack::Twice => false,
+            TakenBack::No => self.put_one_into_outbox(class, slab, index),
         }
+    }
+
+    /// Puts an object into the outbox, if there is one with room for it.
+    #[inline(never)]
+    fn put_one_into_outbox(&mut self, class: Class, slab: Granule, index: usize) -> bool {
         self.put_into_outbox(class, Row::one(slab, index))
     }
 

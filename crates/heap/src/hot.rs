@@ -13,23 +13,12 @@ pub(crate) const HOT_MOST: usize = 11;
 
 /// The hot objects of a class, the one freed last at the end.
 pub(crate) struct Hot {
-    /// A bit for each object, and for others that have gone: what has none is not here.
+    /// A bit for each object. No two have the same, so what has none is not here.
     filter: u64,
     count: u16,
     /// How many there may be: none before the heap has wanted one.
     most: u16,
     objects: [usize; HOT_MOST],
-}
-
-/// What became of an object offered to be kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Offered {
-    /// It is kept.
-    Kept,
-    /// It was kept already: it is freed a second time.
-    Twice,
-    /// There are as many as there may be.
-    Full,
 }
 
 /// The bit of the filter for an object. Objects are multiples of 128 bytes.
@@ -52,7 +41,7 @@ impl Hot {
         self.most = most.min(HOT_MOST) as u16;
     }
 
-    /// Keeps an object, if there is room, and it is plain to see that it is not here already.
+    /// Keeps an object, if there is room, and none with the same bit is here already.
     #[inline]
     pub(crate) fn keep(&mut self, object: usize) -> bool {
         let bit = bit(object);
@@ -66,41 +55,31 @@ impl Hot {
         true
     }
 
-    /// Whether an object would certainly be refused as one too many.
+    /// Whether an object may be here; if not it certainly is not.
     #[inline]
-    pub(crate) fn is_full_without(&self, object: usize) -> bool {
-        self.count >= self.most && self.filter & bit(object) == 0
+    pub(crate) fn may_have(&self, object: usize) -> bool {
+        self.filter & bit(object) != 0
+    }
+
+    /// Whether there are as many as there may be.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count >= self.most
     }
 
     /// The object freed last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<usize> {
         self.count = self.count.checked_sub(1)?;
-        if self.count == 0 {
-            self.filter = 0;
-        }
-        self.objects.get(usize::from(self.count)).copied()
+        let object = self.objects.get(usize::from(self.count)).copied()?;
+        self.filter &= !bit(object);
+        Some(object)
     }
 
-    /// Keeps an object, if there is room and it is not here already.
+    /// Whether an object is here.
     #[cold]
-    pub(crate) fn offer(&mut self, object: usize) -> Offered {
-        let kept = &self.objects[..usize::from(self.count).min(HOT_MOST)];
-        if kept.contains(&object) {
-            return Offered::Twice;
-        }
-        // Forgets those that have gone.
-        self.filter = kept.iter().fold(0, |all, &kept| all | bit(kept));
-        let Some(place) = self.objects.get_mut(usize::from(self.count)) else {
-            return Offered::Full;
-        };
-        if self.count >= self.most {
-            return Offered::Full;
-        }
-        *place = object;
-        self.filter |= bit(object);
-        self.count += 1;
-        Offered::Kept
+    pub(crate) fn has(&self, object: usize) -> bool {
+        self.objects[..usize::from(self.count).min(HOT_MOST)].contains(&object)
     }
 
     /// Takes out those that `out` is true for.
@@ -108,7 +87,9 @@ impl Hot {
         let mut left = 0;
         for n in 0..usize::from(self.count).min(HOT_MOST) {
             let object = self.objects[n];
-            if !out(object) {
+            if out(object) {
+                self.filter &= !bit(object);
+            } else {
                 self.objects[left] = object;
                 left += 1;
             }
@@ -131,7 +112,7 @@ mod tests {
     fn the_object_freed_last_is_taken_first() {
         let mut hot = up_to(8);
         for object in [0x1000, 0x2000, 0x3000] {
-            assert_eq!(hot.offer(object), Offered::Kept);
+            assert!(hot.keep(object));
         }
         let taken = core::array::from_fn(|_| hot.pop());
         assert_eq!(taken, [Some(0x3000), Some(0x2000), Some(0x1000), None]);
@@ -140,61 +121,68 @@ mod tests {
     #[test]
     fn an_object_that_is_kept_is_not_kept_twice() {
         let mut hot = up_to(HOT_MOST);
-        for object in 1..=HOT_MOST {
-            assert_eq!(hot.offer(object << 12), Offered::Kept);
+        for object in 1..HOT_MOST {
+            assert!(hot.keep(object << 12));
         }
-        for object in 1..=HOT_MOST {
-            assert_eq!(hot.offer(object << 12), Offered::Twice);
+        for object in 1..HOT_MOST {
+            assert!(!hot.keep(object << 12));
+            assert!(hot.may_have(object << 12) && hot.has(object << 12));
         }
         // What was taken is not known any more.
-        hot.pop();
-        assert_eq!(hot.offer(HOT_MOST << 12), Offered::Kept);
+        assert_eq!(hot.pop(), Some((HOT_MOST - 1) << 12));
+        assert!(!hot.has((HOT_MOST - 1) << 12) && hot.keep((HOT_MOST - 1) << 12));
     }
 
     #[test]
     fn no_more_are_kept_than_may_be() {
         for most in 0..=HOT_MOST {
             let mut hot = up_to(most);
-            let kept = (1..40).filter(|n| hot.offer(n << 12) == Offered::Kept);
+            let kept = (1..40).filter(|n| hot.keep(n << 12));
             assert_eq!(kept.count(), most);
-            for object in (1..40).map(|n| n << 12) {
-                if hot.is_full_without(object) {
-                    assert_eq!(hot.offer(object), Offered::Full, "{object:#x} of {most}");
-                }
-            }
+            assert!(hot.is_full());
         }
     }
 
     #[test]
-    fn what_is_kept_is_found_after_any_number_have_come_and_gone() {
-        let mut hot = up_to(3);
-        for object in (1..1000).map(|n| n << 7) {
-            assert_eq!(hot.offer(object), Offered::Kept);
-            assert_eq!(hot.offer(object), Offered::Twice);
-            if object % 3 != 0 {
-                assert_eq!(hot.pop(), Some(object));
-            } else if hot.count == 3 {
-                assert!(!hot.is_full_without(object));
-                hot.remove(|other| other == object);
+    fn whatever_comes_and_goes_each_object_that_is_kept_is_known() {
+        let (mut hot, mut seed) = (up_to(HOT_MOST), 1_usize);
+        let mut kept = std::vec::Vec::new();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let object = ((seed >> 33) % 200) << 7;
+            match seed >> 60 {
+                0..9 if !kept.contains(&object) && hot.keep(object) => kept.push(object),
+                0..9 => refused += 1,
+                9 => {
+                    hot.remove(|other| other == object);
+                    kept.retain(|&other| other != object);
+                }
+                _ => assert_eq!(hot.pop(), kept.pop()),
             }
+            assert!(kept.iter().all(|&object| hot.may_have(object) && hot.has(object)));
+            assert_eq!(hot.count(), kept.len());
+            assert_eq!(hot.filter.count_ones() as usize, kept.len());
         }
+        assert!(refused > 100, "{refused} were refused");
     }
 
     #[test]
     fn what_is_removed_leaves_the_others_in_their_order() {
         let mut hot = up_to(8);
         for object in 1..=7 {
-            hot.offer(object);
+            assert!(hot.keep(object << 7));
         }
         let mut removed = std::vec::Vec::new();
         hot.remove(|object| {
-            if object % 3 == 0 {
-                removed.push(object);
+            let third = (object >> 7) % 3 == 0;
+            if third {
+                removed.push(object >> 7);
             }
-            object % 3 == 0
+            third
         });
         assert_eq!(removed, [3, 6]);
         let left: std::vec::Vec<_> = core::iter::from_fn(|| hot.pop()).collect();
-        assert_eq!(left, [7, 5, 4, 2, 1]);
+        assert_eq!(left, [7, 5, 4, 2, 1].map(|n| n << 7));
     }
 }

@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::blocks::{Prefer, Want};
 use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
-use crate::hot::{Hot, Offered};
+use crate::hot::Hot;
 use crate::layout::Granule;
 use crate::tables::SlabLocal;
 use crate::tally::Account;
@@ -104,7 +104,7 @@ impl MediumBins {
     /// Takes back object `n` of the slab at `slab`, if it is the one that the heap is taking from,
     /// or if there is room for a hot object. `known_free` are the objects that the slab's word
     /// knows to be free; it is asked if there is room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_back(
         &mut self,
         class: Class,
@@ -114,7 +114,7 @@ impl MediumBins {
     ) -> TakenBack {
         let at_hand = &mut self.0[class.medium_index()];
         let own = at_hand.bin.base == slab;
-        if !own && at_hand.hot.is_full_without(object) {
+        if !own && at_hand.hot.is_full() && !at_hand.hot.may_have(object) {
             return TakenBack::No;
         }
         let bit = 1 << n;
@@ -125,22 +125,22 @@ impl MediumBins {
         if at_hand.hot.keep(object) {
             return TakenBack::Kept;
         }
-        at_hand.take_back_rarely(own, bit, object)
+        at_hand.take_back_cold(own, bit, object)
     }
 }
 
 impl AtHand {
-    #[cold]
-    fn take_back_rarely(&mut self, own: bool, bit: u64, object: usize) -> TakenBack {
-        match self.hot.offer(object) {
-            Offered::Kept => TakenBack::Kept,
-            Offered::Twice => TakenBack::Twice,
-            Offered::Full if own => {
-                self.bin.free |= bit;
-                TakenBack::Kept
-            }
-            Offered::Full => TakenBack::No,
+    /// Takes back an object that cannot be kept hot.
+    #[inline]
+    fn take_back_cold(&mut self, own: bool, bit: u64, object: usize) -> TakenBack {
+        if self.hot.may_have(object) && self.hot.has(object) {
+            return TakenBack::Twice;
         }
+        if !own {
+            return TakenBack::No;
+        }
+        self.bin.free |= bit;
+        TakenBack::Kept
     }
 }
 

@@ -12,9 +12,9 @@ use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
-use freehold_heap::free::PutAside;
+use freehold_heap::free::{Found, PutAside};
 use freehold_heap::invalid::Invalid;
-use freehold_heap::layout::{UNIT, at};
+use freehold_heap::layout::{Granule, UNIT, at};
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, System};
 
@@ -122,6 +122,7 @@ fn count_fetched(local: &mut Local, size: usize, align: usize) {
 }
 
 /// Gives out an object of a small class whose magazine is empty.
+#[inline(never)]
 fn refill(size: usize) -> *mut u8 {
     // Asked for first: in a mode every small object comes here, and otherwise one in many.
     if let Some(mode) = mode::current() {
@@ -164,12 +165,19 @@ pub fn allocate(size: usize) -> *mut u8 {
             return at(given.address);
         }
     }
-    if let Some(mode) = mode::current() {
-        return mode.allocate_medium(size);
-    }
-    allocate_aligned(size, UNIT)
+    allocate_medium(size)
 }
 
+/// Gives out a medium object of which the thread has none at hand.
+#[inline(never)]
+fn allocate_medium(size: usize) -> *mut u8 {
+    match mode::current() {
+        Some(mode) => mode.allocate_medium(size),
+        None => allocate_aligned(size, UNIT),
+    }
+}
+
+#[inline(never)]
 fn allocate_run(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
@@ -251,22 +259,64 @@ pub unsafe fn deallocate(object: *mut u8) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
-        cache.set_busy(true);
         // SAFETY: the caller gives the object up.
-        let aside = unsafe { cache.put_aside(arena, object.addr()) };
-        if matches!(aside, PutAside::Done) {
-            cache.set_busy(false);
-            return;
-        }
-        // SAFETY: as above.
-        return unsafe { deallocate_elsewhere(cache, arena, object, aside) };
-    }
-    if let Some(mode) = mode::current() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { mode.deallocate(object) };
+        return unsafe {
+            match arena.slab_at(object.addr()) {
+                Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
+                Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
+                Found::Other => deallocate_rarely(object),
+            }
+        };
     }
     // SAFETY: as above.
-    unsafe { deallocate_rarely(object) }
+    unsafe { deallocate_in_mode(object) }
+}
+
+/// Takes an object back in a mode, or from a thread that is busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_in_mode(object: *mut u8) {
+    match mode::current() {
+        // SAFETY: the caller gives the object up.
+        Some(mode) => unsafe { mode.deallocate(object) },
+        // SAFETY: as above.
+        None => unsafe { deallocate_rarely(object) },
+    }
+}
+
+/// Takes back an object of this granule of small objects.
+#[inline(never)]
+unsafe fn deallocate_small(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    (g, class): (Granule, Class),
+) {
+    cache.set_busy(true);
+    let aside = cache.put_aside_small(arena, g, class, object.addr());
+    if matches!(aside, PutAside::Done) {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: the caller gives the object up.
+    unsafe { deallocate_elsewhere(cache, arena, object, aside) }
+}
+
+/// Takes back an object of this granule of medium objects.
+#[inline(never)]
+unsafe fn deallocate_medium(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    (g, class): (Granule, Class),
+) {
+    cache.set_busy(true);
+    let done = cache.put_aside_medium(arena, g, class, object.addr());
+    cache.set_busy(false);
+    if !done {
+        // SAFETY: the caller gives the object up.
+        unsafe { deallocate_rarely(object) }
+    }
 }
 
 /// Takes an object back that was not put aside. The thread is marked as busy.
