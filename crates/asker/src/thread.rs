@@ -4,14 +4,15 @@
 //! library knows, and from the beginning, because nobody else runs code of ours later. It gets no
 //! signals, so that none of the program's handlers runs on it, but those by which the C library
 //! makes all threads change their user. A fork does not take it along: a copy of a process cannot
-//! be asked, and says so by not being among those that can. Were the program to end all its other
-//! threads one by one, as it may, this one would keep the process alive; so it ends as well then.
+//! be asked, and says so by not being among those that can. A program may end its first thread and
+//! go on until the others have ended, and this one would keep the process alive; so it ends as well
+//! when the first has ended.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::question::Question;
-use freehold_sys::process::{File, process_id};
+use freehold_sys::process::{File, process_id, read_link};
 use freehold_sys::thread::set_name;
 use freehold_sys::{environment, futex, shared};
 use freehold_trace::asked::{self, field};
@@ -22,7 +23,7 @@ use crate::libc::{EVERYWHERE, function};
 /// The stack: what the functions take, and storage of the program's threads, which lies there too.
 const STACK: usize = 256 << 10;
 
-/// How long it sleeps before it looks whether it is the last one.
+/// How long it sleeps before it looks whether the first thread has ended.
 const PAUSE_MS: u64 = 1000;
 
 /// Runs as the program starts.
@@ -120,8 +121,11 @@ fn start() -> Option<c_int> {
 extern "C" fn serve(_: *mut c_void) -> *mut c_void {
     set_name(c"freehold-asker");
     let record = RECORD.load(Ordering::Relaxed);
-    // SAFETY: two numbers of the record, at their place.
-    let question = unsafe { word::<Question>(record + field::QUESTION) };
+    // SAFETY: numbers of the record, each at its place; a question is two of them.
+    let (pid, question) = unsafe {
+        (word::<AtomicU32>(record + field::PID), word::<Question>(record + field::QUESTION))
+    };
+    let can_tell = first_lives();
     loop {
         if let Some(number) = question.next() {
             let write = |at, value| {
@@ -135,22 +139,16 @@ extern "C" fn serve(_: *mut c_void) -> *mut c_void {
         }
         let (asked, last) = question.asked();
         futex::wait_shortly(asked, last, PAUSE_MS);
-        if is_last() {
+        if can_tell && !first_lives() {
+            // Relaxed: who reads it before waits in vain, and says so.
+            pid.store(0, Ordering::Relaxed);
             return ptr::null_mut();
         }
     }
 }
 
-/// Whether the program has ended all its own threads: the first is kept by the kernel as one that
-/// has ended, and beside it there is this one. Source: `proc_pid_stat(5)`.
-fn is_last() -> bool {
-    const THREADS: usize = 17;
-    let mut text = [0; 512];
-    let Some(read) = File::open(c"/proc/self/stat").map(|file| file.read(&mut text)) else {
-        return false;
-    };
-    // The name comes before, in brackets, and may have any character in it.
-    let Some(name_end) = text[..read].iter().rposition(|&byte| byte == b')') else { return false };
-    let mut fields = text[name_end + 1..read].split(|&byte| byte == b' ').skip(1);
-    fields.next() == Some(b"Z") && fields.nth(THREADS - 1) == Some(b"2")
+/// Whether the program's first thread has not ended: the kernel does not tell the program of one
+/// that has. Nothing is opened for that, since programs count on which descriptor comes next.
+fn first_lives() -> bool {
+    read_link(c"/proc/self/exe", &mut [0; 16]) > 0
 }

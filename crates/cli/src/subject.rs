@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Args;
 use freehold_lab::launch;
 use freehold_model::Allocator;
-use freehold_observe::TargetError;
+use freehold_observe::{TargetError, hold};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -112,6 +112,26 @@ impl SubjectArgs {
         let words = self.command.iter().map(|word| word.to_string_lossy().into()).collect();
         Ok(Subject { child, words, interrupt })
     }
+
+    /// The same, and holds the command until the guard is dropped, so that nothing of it is missed
+    /// while observing is prepared: it stands before its first instruction, or, where it may not be
+    /// traced, is stopped as soon as it was started. A process that was there before is left alone.
+    pub(crate) fn begin_held(
+        &self,
+        adjust: impl FnOnce(&mut Command),
+    ) -> Result<(Subject, Held), Failure> {
+        let program = self.command.first().and_then(|name| launch::resolve(name));
+        // What is traced may not change its user.
+        let may_be_traced = program.is_some_and(|program| !launch::is_elevated(&program));
+        let subject = self.begin(|command| {
+            adjust(command);
+            if may_be_traced {
+                hold::prepare(command);
+            }
+        })?;
+        let held = subject.hold();
+        Ok((subject, held))
+    }
 }
 
 /// Makes a command use this allocator.
@@ -157,12 +177,12 @@ impl Subject {
         self.child.is_ok()
     }
 
-    /// Holds a command that was just started until the guard is dropped, so that nothing of it is
-    /// missed while observing is prepared. A process that was there before is left alone.
-    pub(crate) fn held(&self) -> Held {
-        let started = self.child.as_ref().ok();
-        let pid = started.and_then(|child| Pid::from_raw(child.id().cast_signed()));
-        Held(pid.filter(|&pid| stop(pid)))
+    /// Holds a command that was just started.
+    fn hold(&self) -> Held {
+        let Ok(child) = &self.child else { return Held(None) };
+        let stands = hold::take_over(child.id());
+        let pid = Pid::from_raw(child.id().cast_signed());
+        Held(pid.filter(|&pid| stands || stop(pid)))
     }
 
     /// Its command line.

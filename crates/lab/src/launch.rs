@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
 use freehold_model::{Allocator, Provider, Verdict};
+use rustix::fs::getxattr;
 use rustix::process::{getegid, geteuid};
 
 use crate::inspect::Inspection;
@@ -129,6 +130,14 @@ pub fn closed(program: &Path, library: &Path) -> Option<String> {
     }
     changes_identity(&fs::metadata(&program).ok()?)
         .then(|| format!("{name} runs as another user or group, so the loader ignores {PRELOAD}"))
+}
+
+/// Whether a program runs as somebody else than who starts it, or may do more than they.
+pub fn is_elevated(program: &Path) -> bool {
+    let program = interpreter_of(program);
+    // Its size is told where there is no room for it.
+    let capabilities = getxattr(&program, "security.capability", &mut [0_u8; 0][..]);
+    capabilities.is_ok() || fs::metadata(&program).is_ok_and(|file| changes_identity(&file))
 }
 
 /// Whether a program runs as somebody else than who starts it.

@@ -12,6 +12,7 @@ mod clock;
 pub mod diagnose;
 pub mod explain;
 mod figures;
+pub mod hold;
 mod huge;
 pub mod locks;
 mod memory;

@@ -59,7 +59,7 @@ impl Diagnose {
         if let Some(Err(reason)) = &asker {
             ui.note(&format!("the allocator cannot be asked: {reason}"));
         }
-        let subject = self.subject.begin(|command| {
+        let (subject, held) = self.subject.begin_held(|command| {
             if let Some(counter) = &counter {
                 counter.apply(command);
             }
@@ -68,7 +68,6 @@ impl Diagnose {
             }
         })?;
         let pid = subject.pid();
-        let held = subject.held();
         let mut watching = Watching::of(pid).map_err(|error| subject.refused(&error))?;
         drop(held);
         let mut allocator = None;

@@ -48,8 +48,7 @@ pub(crate) struct Locks {
 
 impl Locks {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
-        let subject = self.subject.begin(|_| {})?;
-        let held = subject.held();
+        let (subject, held) = self.subject.begin_held(|_| {})?;
         let mut watching = Watching::of(subject.pid()).map_err(|error| subject.refused(&error))?;
         drop(held);
         let duration = self.seconds.map(Duration::from_secs_f64);

@@ -51,7 +51,7 @@ impl Timeline {
             ui::check_writable(path)?;
         }
         let counter = self.count.then(|| self.subject.counter()).transpose()?;
-        let subject = self.subject.begin(|command| {
+        let (subject, held) = self.subject.begin_held(|command| {
             if let Some(counter) = &counter {
                 counter.apply(command);
             }
@@ -60,6 +60,7 @@ impl Timeline {
         let live = |processes: &[u32]| counter.as_ref()?.live_bytes(processes);
         let recorder = Recorder::of(subject.pid(), Box::new(live));
         let mut recorder = recorder.map_err(|error| subject.refused(&error))?;
+        drop(held);
         let duration = self.seconds.map(Duration::from_secs_f64);
         recorder.record(duration, &mut |pause| subject.pause(pause));
         let recorded = Recorded { subject: words, ..recorder.timeline() };

@@ -81,7 +81,7 @@ fn column() -> impl TypedValueParser<Value = TopColumn> {
 impl Top {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
         let is_screen = !self.json && io::stdout().is_terminal() && io::stdin().is_terminal();
-        let subject = self.subject.begin(|command| {
+        let (subject, held) = self.subject.begin_held(|command| {
             if is_screen {
                 command.stderr(Stdio::null());
             }
@@ -91,7 +91,6 @@ impl Top {
             Row::Process if !is_screen => By::Process,
             _ => By::Thread,
         };
-        let held = subject.held();
         let watching = Watching::of(subject.pid(), by).map_err(|error| subject.refused(&error))?;
         drop(held);
         if is_screen {
