@@ -18,6 +18,7 @@ use freehold_heap::class::{Class, SMALL_CLASS, SMALL_MAX};
 use freehold_heap::layout::{GRANULE, GRANULE_SHIFT, at};
 #[cfg(target_arch = "x86_64")]
 use freehold_heap::magazine::{EMPTY, SLOT};
+use freehold_sync::atomic::AtomicBool;
 
 /// What a thread has here.
 #[repr(C, align(64))]
@@ -31,6 +32,8 @@ pub(crate) struct Local {
     pub(crate) will_exit: bool,
     /// Whether that has been run, in a mode.
     pub(crate) has_ended: bool,
+    /// Whether the thread is asking the loader where its files are.
+    pub(crate) asks_loader: AtomicBool,
     /// When the thread gets its next guarded object.
     pub(crate) countdown: Countdown,
 }

@@ -1,9 +1,10 @@
 //! The files of which the process is made, and where their tables are.
 
 use crate::libc::{PhdrInfo, dl_iterate_phdr};
+use crate::tls;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
-use freehold_sync::atomic::AtomicU32;
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sync::gate::Gate;
 use freehold_sys::futex;
 
@@ -14,18 +15,21 @@ const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 /// while a thread forks, and stacks that are looked at meanwhile are cut short.
 static GATE: Gate = Gate::new();
 
-/// How many milliseconds a fork waits for those who are asking at most: a signal handler that forks
-/// may have interrupted one.
-const PATIENCE: u32 = 100;
+/// Whether the calling thread is asking the loader.
+fn asks() -> &'static AtomicBool {
+    // SAFETY: the thread's own storage, which this thread does not outlive; the field is atomic, so
+    // that no other reference to the storage stands against this one.
+    unsafe { &(*tls::local()).asks_loader }
+}
 
-/// Before a fork.
+/// Before a fork. Waits for those who are asking, however long: a thread that is not running may
+/// hold the loader's lock, and a child that found it held would wait for ever. They wait for nobody
+/// but the loader. If this thread is asking itself, a signal handler forks: it cannot wait.
 pub(crate) fn close() {
     let never = AtomicU32::new(0);
     GATE.close();
-    for _ in 0..PATIENCE {
-        if GATE.is_empty() {
-            return;
-        }
+    // Relaxed: written by this thread.
+    while !asks().load(Ordering::Relaxed) && !GATE.is_empty() {
         futex::wait_shortly(&never, 0, 1);
     }
 }
@@ -62,11 +66,15 @@ impl Image {
     /// The image that contains `address`, if that has a table of frames.
     pub(crate) fn containing(address: usize) -> Option<Self> {
         let mut search = Search { address, visited: 0, found: None };
+        // Relaxed: read by this thread, in a signal handler at most. Set before the gate is entered
+        // and reset after it is left, so that a handler in between finds it set.
+        let before = asks().swap(true, Ordering::Relaxed);
         if GATE.enter() {
             // SAFETY: the function is of the kind asked for, and the search outlives the call.
             unsafe { dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
             GATE.leave();
         }
+        asks().store(before, Ordering::Relaxed);
         search.found
     }
 
