@@ -157,18 +157,25 @@ impl ThreadCache {
     #[inline]
     pub unsafe fn put_aside<S: System>(&mut self, arena: &Arena<S>, address: usize) -> PutAside {
         match arena.slab_at(address) {
-            Found::Small(g, class) => self.put_aside_small(arena, g, class, address),
-            Found::Medium(g, class) if self.put_aside_medium(arena, g, class, address) => {
-                PutAside::Done
+            // SAFETY: the caller's promise; the address was found there.
+            Found::Small(g, class) => unsafe { self.put_aside_small(arena, g, class, address) },
+            Found::Medium(g, class) => {
+                // SAFETY: as above.
+                let put = unsafe { self.put_aside_medium(arena, g, class, address) };
+                if put { PutAside::Done } else { PutAside::Not }
             }
-            Found::Medium(..) | Found::Other => PutAside::Not,
+            Found::Other => PutAside::Not,
         }
     }
 
     /// Puts a small object of another heap's into the parcel for that heap, if there is one with
-    /// room. `address` is in granule `g` of a slab of class `class`.
+    /// room.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `address` is in granule `g`, which is of a slab of small
+    /// objects of class `class`.
     #[inline]
-    pub fn put_aside_small<S: System>(
+    pub unsafe fn put_aside_small<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,
@@ -220,7 +227,10 @@ impl ThreadCache {
     }
 
     /// Keeps an object that [`ThreadCache::would_keep`] was said of, after making room for it.
-    pub fn keep_in_full<S: System>(
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`].
+    pub unsafe fn keep_in_full<S: System>(
         &mut self,
         arena: &Arena<S>,
         class: Class,
@@ -230,7 +240,7 @@ impl ThreadCache {
         if self.push(class, address) {
             return Ok(());
         }
-        // SAFETY: it was found to be the start of a small object that its user gives up.
+        // SAFETY: the caller's promise.
         unsafe { self.free_slow(arena, address) }
     }
 
@@ -253,10 +263,13 @@ impl ThreadCache {
         class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
     }
 
-    /// Keeps a medium object, or puts it into the outbox if there is one with room. `address` is in
-    /// granule `g` of a slab of class `class`.
+    /// Keeps a medium object, or puts it into the outbox if there is one with room.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `address` is in granule `g`, which is of a slab of medium
+    /// objects of class `class`.
     #[inline]
-    pub fn put_aside_medium<S: System>(
+    pub unsafe fn put_aside_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,
@@ -428,7 +441,8 @@ impl ThreadCache {
             SetAside::Instead(oldest) => {
                 self.emptied &= !(1 << class.0);
                 self.provide_outbox(arena);
-                // SAFETY: it is full, and in nobody's hands but these until it is loaded.
+                // SAFETY: it is full, which is `ROUNDS` objects, and in nobody's hands but these
+                // until it is loaded.
                 let objects = unsafe { Magazine::objects(oldest, ROUNDS) };
                 let given_back = self.give_back(arena, class, objects);
                 self.load(class, Magazine::first_slot(oldest));

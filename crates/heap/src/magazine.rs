@@ -95,8 +95,8 @@ impl Magazine {
     /// The first `count` objects of a magazine.
     ///
     /// # Safety
-    /// The caller has the magazine, with at least so many objects, and changes nothing in it as
-    /// long as it uses them.
+    /// The caller has the magazine, with at least so many objects, which are at most [`ROUNDS`],
+    /// and changes nothing in it as long as it uses them.
     pub(crate) unsafe fn objects<'a>(this: *mut Self, count: usize) -> &'a [usize] {
         debug_assert!(count <= ROUNDS);
         // SAFETY: the caller's promise.
@@ -106,7 +106,8 @@ impl Magazine {
     /// The first `count` slots of a magazine.
     ///
     /// # Safety
-    /// The caller has the magazine, and uses nothing else of it at the same time.
+    /// The caller has the magazine, and uses nothing else of it at the same time; `count` is at
+    /// most [`ROUNDS`].
     pub(crate) unsafe fn slots<'a>(this: *mut Self, count: usize) -> &'a mut [usize] {
         debug_assert!(count <= ROUNDS);
         // SAFETY: the caller's promise. Slots have been written to before they are read, or are

@@ -104,6 +104,7 @@ impl MediumBins {
     /// Takes back object `n` of the slab at `slab`, if it is the one that the heap is taking from,
     /// or if there is room for a hot object. `known_free` are the objects that the slab's word
     /// knows to be free; it is asked if there is room.
+    // Called for nearly each medium object that is freed: a call of its own costs 20 instructions.
     #[inline(always)]
     pub(crate) fn take_back(
         &mut self,

@@ -60,7 +60,8 @@ impl ThreadCache {
             self.load_again(class, first);
             return false;
         }
-        // SAFETY: an empty magazine of this thread's, in no other hands until it is loaded.
+        // SAFETY: an empty magazine of this thread's, in no other hands until it is loaded; at most
+        // `ROUNDS` are wanted.
         let slots = unsafe { Magazine::slots(Magazine::of_slot(first), wanted) };
         let count = self.take_from_slabs(arena, class, slots);
         if count < wanted {

@@ -293,7 +293,8 @@ unsafe fn deallocate_small(
     (g, class): (Granule, Class),
 ) {
     cache.set_busy(true);
-    let aside = cache.put_aside_small(arena, g, class, object.addr());
+    // SAFETY: the caller gives the object up, and found it there.
+    let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
     if matches!(aside, PutAside::Done) {
         cache.set_busy(false);
         return;
@@ -311,7 +312,8 @@ unsafe fn deallocate_medium(
     (g, class): (Granule, Class),
 ) {
     cache.set_busy(true);
-    let done = cache.put_aside_medium(arena, g, class, object.addr());
+    // SAFETY: the caller gives the object up, and found it there.
+    let done = unsafe { cache.put_aside_medium(arena, g, class, object.addr()) };
     cache.set_busy(false);
     if !done {
         // SAFETY: the caller gives the object up.
@@ -330,7 +332,9 @@ unsafe fn deallocate_elsewhere(
 ) {
     if let Some(class) = cache.would_keep(aside) {
         cache.set_busy(false);
-        let entered = enter(|local, arena| local.cache.keep_in_full(arena, class, object.addr()));
+        // SAFETY: the caller gives the object up.
+        let entered =
+            enter(|local, arena| unsafe { local.cache.keep_in_full(arena, class, object.addr()) });
         return finish(object, entered);
     }
     // SAFETY: the caller gives the object up.

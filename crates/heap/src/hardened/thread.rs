@@ -394,7 +394,8 @@ impl Thread {
     fn keep_medium<S: System>(&mut self, arena: &Arena<S>, held: Held) -> bool {
         held.class().is_medium()
             && arena.granule_of(held.address()).is_some_and(|g| {
-                self.cache.put_aside_medium(arena, g, held.class(), held.address())
+                // SAFETY: an object of that class, which was given up and is let go of here.
+                unsafe { self.cache.put_aside_medium(arena, g, held.class(), held.address()) }
             })
     }
 

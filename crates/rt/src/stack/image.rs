@@ -17,8 +17,8 @@ static GATE: Gate = Gate::new();
 
 /// Whether the calling thread is asking the loader.
 fn asks() -> &'static AtomicBool {
-    // SAFETY: the thread's own storage, which this thread does not outlive; the field is atomic, so
-    // that no other reference to the storage stands against this one.
+    // SAFETY: the thread's own storage, which is there as long as the thread, and nobody keeps the
+    // reference or gives it to another thread.
     unsafe { &(*tls::local()).asks_loader }
 }
 
