@@ -122,6 +122,11 @@ impl AllocationCalls {
     }
 }
 
+/// What is recorded all the time.
+fn all() -> f64 {
+    1.0
+}
+
 /// The numbers that a verdict rests on. Times are of all threads together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
@@ -160,6 +165,10 @@ pub struct Findings {
     pub false_sharing_share: f64,
     /// Page faults without a disk, a second.
     pub faults_per_second: f64,
+    /// The part of the time in which mappings and threads begun were recorded; they are taken to be
+    /// as many in the rest.
+    #[serde(default = "all")]
+    pub recorded_share: f64,
     /// Anonymous mappings made, a second.
     pub mappings_per_second: f64,
     /// Calls of functions that ask the system for memory, a second, counted in windows.

@@ -134,7 +134,7 @@ fn calls(findings: &Findings) -> Known {
             "the program and its allocator make {} that ask the system for memory, or give it back",
             rate(value, "calls")
         ),
-        source: "breakpoints, in windows of 20 ms; records of mappings",
+        source: "breakpoints, in short windows; records of mappings",
         precision: "at least: counting slows the calls down".to_owned(),
     }
 }
@@ -174,7 +174,11 @@ fn churn(findings: &Findings) -> Known {
         value,
         words: rate(value, "threads begin"),
         source: "records of the kernel's events",
-        precision: "exact, but for lost records".to_owned(),
+        precision: if findings.recorded_share < 0.995 {
+            format!("recorded in {} of the time", percent(findings.recorded_share))
+        } else {
+            "exact, but for lost records".to_owned()
+        },
     }
 }
 

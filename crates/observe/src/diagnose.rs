@@ -123,8 +123,10 @@ impl Diagnose {
             findings.allocator_fault_share = profiled.allocator_faults;
             findings.atomic_share = profiled.atomic_share;
             findings.false_sharing_share = profiled.false_share;
-            findings.mappings_per_second = per_second(totals.mappings as f64);
-            findings.threads_per_second = per_second(totals.threads_begun as f64);
+            let rates = profiled.recorded.rates();
+            findings.mappings_per_second = rates.mappings;
+            findings.threads_per_second = rates.threads;
+            findings.recorded_share = profiled.recorded.share();
             findings.calls_per_second = calls(profiled);
             findings.hottest = profiled.hottest.clone().map(portion);
             findings.faulting = profiled.faulting.clone().map(portion);
@@ -137,7 +139,7 @@ impl Diagnose {
             Ok(_) => diagnosis.sources.push(Source::new(
                 "shares of processor time and page faults, threads begun, mappings",
                 "perf events of user mode",
-                "1/sqrt(samples); counts exact but for lost records",
+                "1/sqrt(samples); counts exact where recorded all the time, but for lost records",
             )),
             Err(reason) => diagnosis.missing.push(Gap::allowed_by(
                 &format!("samples of running code and of page faults ({reason})"),

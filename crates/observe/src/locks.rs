@@ -4,13 +4,14 @@
 //! the thread sleeps; nothing is stopped.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use freehold_model::{Cost, LocksReport, Shares, SleepRow};
 
 use crate::access::Access;
-use crate::clock::seconds;
+use crate::clock::{self, seconds};
 use crate::proc::syscall::Call;
 use crate::profile::{Counting, Profile};
 use crate::stack::image::{Files, Image, Place, Registers, Scratch};
@@ -23,11 +24,22 @@ use crate::watch::{Interval, Sighting, ThreadKey, ThreadTime, Watch};
 /// The part of a processor that looking may take: stacks are dearer than counters.
 const BUDGET: f64 = 0.015;
 
+/// The least part.
+const BUDGET_LEAST: f64 = 0.004;
+
+/// How often a second each processor may be given to threads of the program before it is observed
+/// less. Whatever is done to a program costs it most while it waits for contended locks: whoever
+/// holds one has it for longer then, and everybody waits.
+const SWITCHES: f64 = 5000.0;
+
 /// Different waits that are told apart. Beyond them, those of new places count as one.
 const MOST_SITES: usize = 20_000;
 
 /// How long an interval is: after it, looks are turned into times.
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The first: after it, it is known how much observing costs the program.
+const FIRST: Duration = Duration::from_millis(100);
 
 /// What a thread was seen waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,7 +108,7 @@ impl Locks {
     ) {
         let mut left = duration.unwrap_or(Duration::MAX);
         while !left.is_zero() {
-            let length = left.min(INTERVAL);
+            let length = left.min(if self.observed_ns == 0 { FIRST } else { INTERVAL });
             let flow = self.interval(length, pause);
             left = left.saturating_sub(length);
             if flow.is_break() {
@@ -104,7 +116,7 @@ impl Locks {
             }
         }
         if let Ok(profile) = &mut self.profile {
-            profile.take();
+            profile.take_samples();
         }
     }
 
@@ -115,11 +127,17 @@ impl Locks {
     ) -> ControlFlow<()> {
         let Self { watch, profile, taker, tallies, cells, .. } = self;
         let processes = watch.processes();
-        let pause = &mut |time| {
-            if let Ok(profile) = profile {
-                profile.take();
+        let pause = &mut |time: Duration| {
+            let end_ns = clock::now_ns() + time.as_nanos() as u64;
+            loop {
+                // Samples may have to be taken, or no longer be, before it is time for a look.
+                let next = profile.as_mut().map_or(Duration::MAX, Profile::take);
+                let left = Duration::from_nanos(end_ns.saturating_sub(clock::now_ns()));
+                pause(&processes, left.min(next))?;
+                if left <= next {
+                    return ControlFlow::Continue(());
+                }
             }
-            pause(&processes, time)
         };
         let flow = watch.look_for(length, pause, &mut |seen, waits_on| {
             let tally = tallies.entry(seen.thread).or_default();
@@ -145,6 +163,21 @@ impl Locks {
         self.looks += u64::from(interval.looks);
         for thread in &interval.threads {
             self.account_for(thread);
+        }
+        if interval.ns > 0 {
+            self.restrain(interval);
+        }
+    }
+
+    /// Observes less what is often given a processor.
+    fn restrain(&mut self, interval: &Interval) {
+        let switches: u64 = interval.threads.iter().map(|thread| thread.switches.sum()).sum();
+        let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let rate = switches as f64 / seconds(interval.ns) / cpus as f64;
+        let part = (SWITCHES / rate.max(1.0)).min(1.0);
+        self.watch.allow((BUDGET * part).max(BUDGET_LEAST));
+        if let Ok(profile) = &mut self.profile {
+            profile.restrain(part);
         }
     }
 

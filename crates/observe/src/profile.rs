@@ -4,16 +4,19 @@
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use freehold_model::{Frame, WaitRow};
 
 use crate::clock;
+use crate::duty::Duty;
 use crate::perf::record::{BP, Record, SP, Sample};
 use crate::perf::{Kind, Passing, Session};
+use crate::recorded::Recorded;
 use crate::sharing::{Lines, Shared};
 use crate::stack::image::{Files, Image, Place, Registers, Scratch};
 use crate::stack::symbol::Symbols;
-use crate::stack::touch::touches;
+use crate::stack::touch::{Touch, touches};
 use crate::stack::wait::Judged;
 use crate::waiting::{self, Cell, Lock, Site};
 
@@ -23,10 +26,20 @@ const MOST_STACKS: usize = 20_000;
 /// Frames of a stack that are kept: as many as lie between an allocator and its caller.
 const FRAMES: usize = 16;
 
-/// How long calls are counted, and how long they are not, in nanoseconds: counting one costs some
-/// microseconds.
-const WINDOW_NS: u64 = 20_000_000;
-const PAUSE_NS: u64 = 480_000_000;
+/// The part of the time in which running code is sampled, at most and at least; and the shortest
+/// time.
+const SAMPLED: f64 = 0.2;
+const SAMPLED_LEAST: f64 = 0.05;
+const SAMPLED_AT_LEAST: Duration = Duration::from_millis(20);
+
+/// The same for the counting of calls, each of which takes some microseconds longer meanwhile, and
+/// so does each time that a thread is given a processor.
+const COUNTED: f64 = 0.01;
+const COUNTED_LEAST: f64 = 0.0025;
+const COUNTED_AT_LEAST: Duration = Duration::from_millis(5);
+
+/// How long samples may stay in their rings while they are taken: these hold an eighth of a second.
+const LONGEST: Duration = Duration::from_millis(50);
 
 /// Samples of one stack.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +52,16 @@ struct Weight {
 pub(crate) struct Profile {
     /// The process that was sampled last.
     busiest: u32,
-    session: Session,
+    pid: u32,
+    /// What records, while it does.
+    session: Option<Session>,
+    /// When samples of time are taken.
+    duty: Duty,
+    /// Whether nothing at all is recorded between windows.
+    is_restrained: bool,
+    recorded: Recorded,
+    /// When records were taken last.
+    taken_ns: u64,
     files: Files,
     images: HashMap<u32, Image>,
     scratch: Scratch,
@@ -67,10 +89,6 @@ pub(crate) enum Counting {
 pub(crate) struct Totals {
     /// Samples of time on a processor in user mode.
     pub(crate) samples: u64,
-    /// Threads that began.
-    pub(crate) threads_begun: u64,
-    /// Anonymous mappings that were made.
-    pub(crate) mappings: u64,
     /// Records that were lost.
     pub(crate) lost: u64,
 }
@@ -80,6 +98,8 @@ pub(crate) struct Totals {
 pub(crate) struct Profiled {
     /// Without names.
     pub(crate) totals: Totals,
+    /// What the kernel recorded.
+    pub(crate) recorded: Recorded,
     /// The part of the samples of time that is within an allocator.
     pub(crate) allocator_share: f64,
     /// The part of page faults that is within an allocator.
@@ -99,9 +119,11 @@ pub(crate) struct Profiled {
 impl Profile {
     /// Begins to sample a process.
     pub(crate) fn of(pid: u32, counting: Counting) -> io::Result<Self> {
-        Ok(Self {
+        let mut profile = Self {
             busiest: pid,
-            session: Session::of(pid)?,
+            pid,
+            session: Some(Session::of(pid)?),
+            duty: Duty::new(SAMPLED / 2.0, SAMPLED_AT_LEAST),
             files: Files::default(),
             images: HashMap::new(),
             scratch: Scratch::default(),
@@ -109,14 +131,64 @@ impl Profile {
             lines: Lines::default(),
             allocators_lines: Lines::default(),
             totals: Totals::default(),
-            windows: (counting == Counting::Calls).then(Windows::default),
-        })
+            is_restrained: false,
+            recorded: Recorded::default(),
+            taken_ns: clock::now_ns(),
+            windows: (counting == Counting::Calls).then(Windows::new),
+        };
+        profile.recorded.begin(clock::now_ns());
+        profile.turn();
+        Ok(profile)
     }
 
-    /// Takes the samples that have come. To be called often.
-    pub(crate) fn take(&mut self) {
-        let Self { session, files, images, scratch, stacks, totals, busiest, .. } = self;
-        let (lines, allocators_lines) = (&mut self.lines, &mut self.allocators_lines);
+    /// Begins to sample time, or ends it.
+    fn turn(&mut self) {
+        let (on, began) = (!self.duty.is_open(), clock::own_thread_ns());
+        if on && self.session.is_none() {
+            // Where there is nobody left to record, there is nothing to know.
+            self.session = Session::of(self.pid).ok();
+            self.recorded.begin(clock::now_ns());
+        }
+        if let Some(session) = &self.session {
+            session.sample_time(on);
+        }
+        if !on && self.is_restrained && self.session.as_ref().is_some_and(Session::is_small) {
+            self.take_samples();
+            self.recorded.end(clock::now_ns());
+            self.session = None;
+        }
+        self.duty.turned(on, clock::now_ns(), clock::own_thread_ns() - began);
+    }
+
+    /// From now on does only this part of what it would do by itself, as far as that is enough. Even
+    /// events that are disabled make it longer to give a processor to a thread.
+    pub(crate) fn restrain(&mut self, part: f64) {
+        self.duty.allow((SAMPLED * part).max(SAMPLED_LEAST));
+        self.is_restrained = part < 1.0;
+        if let Some(windows) = &mut self.windows {
+            windows.duty.allow((COUNTED * part).max(COUNTED_LEAST));
+        }
+    }
+
+    /// Takes the samples that have come, and returns for how long it need not be called again.
+    pub(crate) fn take(&mut self) -> Duration {
+        self.take_samples();
+        if self.duty.left_ns(clock::now_ns()) == 0 {
+            self.turn();
+        }
+        let sampling = Duration::from_nanos(self.duty.left_ns(clock::now_ns()));
+        let sampling = if self.duty.is_open() { sampling.min(LONGEST) } else { sampling };
+        let Some(windows) = &mut self.windows else { return sampling };
+        windows.step(self.busiest, &self.images, &self.files);
+        sampling.min(windows.left())
+    }
+
+    /// Takes the samples that have come.
+    pub(crate) fn take_samples(&mut self) {
+        let Self { session, files, images, scratch, stacks, totals, busiest, recorded, .. } = self;
+        let Some(session) = session else { return };
+        let mut touching = Vec::new();
+        self.taken_ns = clock::now_ns();
         session.drain(&mut |kind, record| match (record, kind) {
             (Record::Sample(sample), Some(kind)) => {
                 let image =
@@ -126,20 +198,24 @@ impl Profile {
                 if kind == Kind::Clock {
                     totals.samples += 1;
                     *busiest = sample.pid;
-                    let is_allocators = |place: &Place| files.get(place.file).is_allocator;
-                    let is_within = stack.iter().any(is_allocators);
-                    let lines = if is_within { &mut *allocators_lines } else { &mut *lines };
-                    touch(&sample, image, files, &stack, lines);
+                    let touches = touched(&sample, image, files);
+                    let thread = (sample.pid, sample.tid);
+                    touching.push((sample.at_ns, thread, touches, Rc::clone(&stack)));
                 }
                 weigh(stacks, stack, kind, sample.period);
             }
-            (Record::Begin, _) => totals.threads_begun += 1,
-            (Record::Map { is_anonymous: true, .. }, _) => totals.mappings += 1,
+            (Record::Begin, _) => recorded.add(1, 0),
+            (Record::Map { is_anonymous: true, .. }, _) => recorded.add(0, 1),
             (Record::Lost(lost), _) => totals.lost += lost,
             _ => {}
         });
-        if let Some(windows) = &mut self.windows {
-            windows.step(self.busiest, &self.images, &self.files);
+        // Whether threads touch a line in turns is seen in the order of time alone.
+        touching.sort_by_key(|&(at_ns, ..)| at_ns);
+        for (_, thread, touches, stack) in touching {
+            let is_allocators = |place: &Place| files.get(place.file).is_allocator;
+            let is_within = stack.iter().any(is_allocators);
+            let lines = if is_within { &mut self.allocators_lines } else { &mut self.lines };
+            lines.add(thread, &touches, &stack);
         }
     }
 
@@ -178,9 +254,14 @@ impl Profile {
             sums.add(stack, *weight, &self.files, &mut symbols);
         }
         let Shared { atomic, falsely } = self.lines.shared();
+        let mut recorded = self.recorded;
+        if self.session.is_some() {
+            recorded.end(self.taken_ns);
+        }
         let part = |samples: u32| part(f64::from(samples), self.totals.samples as f64);
         Profiled {
             totals: self.totals,
+            recorded,
             allocator_share: self::part(sums.in_allocator.clock as f64, sums.all.clock as f64),
             allocator_faults: self::part(sums.in_allocator.faults as f64, sums.all.faults as f64),
             hottest: most(sums.leaves, sums.all.clock),
@@ -211,24 +292,19 @@ fn stack(sample: &Sample<'_>, image: &Image, files: &Files, scratch: &mut Scratc
     stack.into()
 }
 
-/// Takes account of the data that a sample touches.
-fn touch(
-    sample: &Sample<'_>,
-    image: &Image,
-    files: &Files,
-    stack: &Rc<[Place]>,
-    lines: &mut Lines<Rc<[Place]>>,
-) {
-    let (Some(registers), Some(leaf)) = (&sample.registers, image.place(sample.pc)) else { return };
+/// The data that a sample touches, as far as is known.
+fn touched(sample: &Sample<'_>, image: &Image, files: &Files) -> Vec<Touch> {
     if !cfg!(target_arch = "x86_64") {
-        return;
+        return Vec::new();
     }
-    if let Some((code, begin)) = files.get(leaf.file).code() {
+    let of_code = || {
+        let (registers, leaf) = (sample.registers.as_ref()?, image.place(sample.pc)?);
+        let (code, begin) = files.get(leaf.file).code()?;
         // Code is decoded where it is in memory, so that addresses relative to it are right.
         let bias = sample.pc.wrapping_sub(leaf.address);
-        let touched = touches(code, begin.wrapping_add(bias), sample.pc, registers);
-        lines.add((sample.pid, sample.tid), &touched, stack);
-    }
+        Some(touches(code, begin.wrapping_add(bias), sample.pc, registers))
+    };
+    of_code().unwrap_or_default()
 }
 
 fn weigh(stacks: &mut HashMap<Rc<[Place]>, Weight>, stack: Rc<[Place]>, kind: Kind, period: u64) {
@@ -284,32 +360,38 @@ impl Sums {
 }
 
 /// Counts calls of functions that ask the system for memory, in windows.
-#[derive(Default)]
 struct Windows {
     counting: Vec<(&'static str, Passing)>,
-    since_ns: u64,
-    is_open: bool,
+    duty: Duty,
     counted_ns: u64,
     calls: HashMap<&'static str, u64>,
 }
 
 impl Windows {
-    /// Opens a window, or closes one, when it is time to.
+    fn new() -> Self {
+        Self {
+            counting: Vec::new(),
+            duty: Duty::new(COUNTED, COUNTED_AT_LEAST),
+            counted_ns: 0,
+            calls: HashMap::new(),
+        }
+    }
+
+    /// Opens a window, or closes one, when it is time to; the first as soon as it is known where
+    /// the functions are.
     fn step(&mut self, pid: u32, images: &HashMap<u32, Image>, files: &Files) {
-        let now = clock::now_ns();
-        let length = if self.is_open { WINDOW_NS } else { PAUSE_NS };
-        // The first one opens as soon as it is known where the functions are.
-        if self.since_ns > 0 && now - self.since_ns < length {
+        if self.duty.left_ns(clock::now_ns()) > 0 {
             return;
         }
-        if self.is_open {
-            self.close(now);
+        if self.duty.is_open() {
+            self.close();
         } else if let Some(image) = images.get(&pid) {
             self.open(pid, image, files);
         }
     }
 
     fn open(&mut self, pid: u32, image: &Image, files: &Files) {
+        let began = clock::own_thread_ns();
         let functions = image.mapping(files).into_iter();
         // Where the system refuses them, nothing is counted.
         self.counting = functions
@@ -318,20 +400,27 @@ impl Windows {
         for (_, passing) in &self.counting {
             passing.enable(true);
         }
-        self.is_open = !self.counting.is_empty();
-        self.since_ns = clock::now_ns();
+        let took = clock::own_thread_ns() - began;
+        self.duty.turned(!self.counting.is_empty(), clock::now_ns(), took);
     }
 
-    fn close(&mut self, now: u64) {
+    fn close(&mut self) {
+        let began = clock::own_thread_ns();
         for (_, passing) in &self.counting {
             passing.enable(false);
         }
+        self.counted_ns += self.duty.ns(clock::now_ns());
         for (name, passing) in self.counting.drain(..) {
             *self.calls.entry(name).or_default() += passing.count();
         }
-        self.counted_ns += now - self.since_ns;
-        self.since_ns = now;
-        self.is_open = false;
+        self.duty.turned(false, clock::now_ns(), clock::own_thread_ns() - began);
+    }
+
+    /// How long it is until there is something to be done.
+    fn left(&self) -> Duration {
+        // A window that could not be opened yet is tried again when samples have come.
+        let left = self.duty.left_ns(clock::now_ns());
+        if left == 0 { SAMPLED_AT_LEAST } else { Duration::from_nanos(left) }
     }
 
     /// Calls a second.

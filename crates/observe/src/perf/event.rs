@@ -11,8 +11,8 @@ use super::record::REGISTERS;
 /// Bytes of the stack that come with a sample.
 const STACK_BYTES: u32 = 4096;
 
-/// Samples a second of processor time.
-const CLOCK_HZ: u64 = 199;
+/// Samples a second of processor time, while they are taken.
+const CLOCK_HZ: u64 = 997;
 
 /// Samples a second of page faults, at most.
 const FAULT_HZ: u64 = 97;
@@ -25,9 +25,10 @@ pub(crate) struct Event {
 /// What is to be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Where user code runs; and what threads begin, end and map.
+    /// Where user code runs, from when it is enabled: a timer is set whenever a thread is given a
+    /// processor, which costs microseconds.
     Clock,
-    /// Where user code faults.
+    /// Where user code faults; and what threads begin, end and map.
     Faults,
     /// How often this address is run, as a number that is read.
     Passing(u64),
@@ -36,7 +37,7 @@ pub(crate) enum Wanted {
 }
 
 impl Event {
-    /// Opens an event that is to count at once; `cpu` of `None` counts on all of them.
+    /// Opens an event, which counts at once unless it is to be enabled; `cpu` of `None` counts on all of them.
     pub(crate) fn open(wanted: Wanted, tid: u32, cpu: Option<u32>) -> io::Result<Self> {
         let mut attr = attributes(wanted);
         let cpu = cpu.map_or(-1, u32::cast_signed);
@@ -97,14 +98,15 @@ fn attributes(wanted: Wanted) -> sys::perf_event_attr {
     match wanted {
         Wanted::Clock => {
             attr.config = sys::PERF_COUNT_SW_CPU_CLOCK.into();
-            attr.set_task(1);
-            attr.set_mmap(1);
-            attr.set_mmap2(1);
-            attr.set_mmap_data(1);
+            attr.set_disabled(1);
             sample(&mut attr, CLOCK_HZ);
         }
         Wanted::Faults => {
             attr.config = sys::PERF_COUNT_SW_PAGE_FAULTS.into();
+            attr.set_task(1);
+            attr.set_mmap(1);
+            attr.set_mmap2(1);
+            attr.set_mmap_data(1);
             sample(&mut attr, FAULT_HZ);
         }
         Wanted::Passing(address) => {
@@ -128,11 +130,14 @@ fn attributes(wanted: Wanted) -> sys::perf_event_attr {
 fn sample(attr: &mut sys::perf_event_attr, hz: u64) {
     attr.type_ = sys::PERF_TYPE_SOFTWARE;
     attr.set_freq(1);
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
     attr.__bindgen_anon_1.sample_freq = hz;
     attr.sample_type = u64::from(
         sys::PERF_SAMPLE_IDENTIFIER
             | sys::PERF_SAMPLE_IP
             | sys::PERF_SAMPLE_TID
+            | sys::PERF_SAMPLE_TIME
             | sys::PERF_SAMPLE_PERIOD
             | sys::PERF_SAMPLE_REGS_USER
             | sys::PERF_SAMPLE_STACK_USER,

@@ -29,6 +29,8 @@ pub(crate) struct Sample<'a> {
     pub(crate) tid: u32,
     /// The program counter.
     pub(crate) pc: u64,
+    /// When it was taken, in nanoseconds of the monotonic clock.
+    pub(crate) at_ns: u64,
     /// How many events the sample stands for.
     pub(crate) period: u64,
     /// The registers; none of a 32-bit program.
@@ -97,6 +99,7 @@ pub(crate) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
 fn sample<'a>(fields: &mut Fields<'a>) -> Option<Sample<'a>> {
     let (id, pc) = (fields.u64()?, fields.u64()?);
     let (pid, tid) = (fields.u32()?, fields.u32()?);
+    let at_ns = fields.u64()?;
     let period = fields.u64()?;
     let registers = match u32::try_from(fields.u64()?).ok()? {
         sys::PERF_SAMPLE_REGS_ABI_NONE => None,
@@ -112,7 +115,7 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<Sample<'a>> {
     let copied = fields.bytes(size)?;
     let valid = if size > 0 { usize::try_from(fields.u64()?).ok()? } else { 0 };
     let stack = copied.get(..valid)?;
-    Some(Sample { id, pid, tid, pc, period, registers, stack })
+    Some(Sample { id, pid, tid, pc, at_ns, period, registers, stack })
 }
 
 fn map<'a>(fields: &mut Fields<'_>) -> Option<Record<'a>> {
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_sample_has_registers_and_as_much_stack_as_there_was() {
-        let mut words = vec![77, 0x40_1000, 9 << 32 | 8, 5, sys::PERF_SAMPLE_REGS_ABI_64.into()];
+        let mut words = vec![77, 0x40_1000, 9 << 32 | 8, 3, 5, sys::PERF_SAMPLE_REGS_ABI_64.into()];
         words.extend(0..REGISTERS_LEN as u64);
         words.extend([16, 0xaa, 0xbb, 8]);
         let body = bytes(&words);
@@ -142,14 +145,14 @@ mod tests {
             panic!("a sample");
         };
         assert_eq!((sample.id, sample.pid, sample.tid), (77, 8, 9));
-        assert_eq!((sample.pc, sample.period), (0x40_1000, 5));
+        assert_eq!((sample.pc, sample.at_ns, sample.period), (0x40_1000, 3, 5));
         assert_eq!(sample.registers.expect("registers")[SP], 7);
         assert_eq!(sample.stack, bytes(&[0xaa]));
     }
 
     #[test]
     fn a_sample_without_user_registers_has_no_stack() {
-        let body = bytes(&[77, 0x40_1000, 1, 1, 0, 0]);
+        let body = bytes(&[77, 0x40_1000, 1, 1, 1, 0, 0]);
         let Some(Record::Sample(sample)) = parse(sys::PERF_RECORD_SAMPLE, &body) else {
             panic!("a sample");
         };

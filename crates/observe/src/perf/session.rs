@@ -16,6 +16,9 @@ const PAGES: usize = 128;
 /// Smaller rings, for systems with less.
 const FEW_PAGES: usize = 16;
 
+/// As many as are asked for in a few milliseconds.
+const FEW_EVENTS: usize = 1000;
+
 /// What a sample is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -30,13 +33,20 @@ pub(crate) struct Session {
     rings: Vec<Ring>,
     kinds: HashMap<u64, Kind>,
     events: Vec<Event>,
+    /// Those of the clock.
+    clocks: Vec<usize>,
 }
 
 impl Session {
     /// Begins to record all threads of a process and of its descendants, and those that they will
-    /// start.
+    /// start; but time only when that is enabled.
     pub(crate) fn of(pid: u32) -> io::Result<Self> {
-        let mut session = Self { rings: Vec::new(), kinds: HashMap::new(), events: Vec::new() };
+        let mut session = Self {
+            rings: Vec::new(),
+            kinds: HashMap::new(),
+            events: Vec::new(),
+            clocks: Vec::new(),
+        };
         let threads: Vec<_> = tree::family(pid).into_iter().flat_map(tree::threads).collect();
         for cpu in processors() {
             session.add_processor(&threads, cpu)?;
@@ -62,13 +72,30 @@ impl Session {
                 } else {
                     event.output_to(&self.events[leader])?;
                 }
+                if kind == Kind::Clock {
+                    self.clocks.push(self.events.len());
+                }
                 self.events.push(event);
             }
         }
         Ok(())
     }
 
-    /// Gives every record that has come to `take`; samples with their kind.
+    /// Whether it is soon begun again: not for thousands of threads and processors.
+    pub(crate) fn is_small(&self) -> bool {
+        self.events.len() <= FEW_EVENTS
+    }
+
+    /// Samples time, or no longer.
+    pub(crate) fn sample_time(&self, on: bool) {
+        for &clock in &self.clocks {
+            // Fails for a thread that has ended, of which there is nothing to sample.
+            let _ = self.events[clock].enable(on);
+        }
+    }
+
+    /// Gives every record that has come to `take`; samples with their kind. Those of one processor
+    /// come in the order of time.
     pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Option<Kind>, Record<'_>)) {
         let Self { rings, kinds, .. } = self;
         for ring in rings {

@@ -9,6 +9,13 @@ pub(crate) struct Switches {
     pub(crate) involuntary: u64,
 }
 
+impl Switches {
+    /// For whatever reason.
+    pub(crate) fn sum(self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
 /// Reads the text of the file.
 pub(crate) fn parse(text: &str) -> Option<Switches> {
     let value = |name: &str| {
