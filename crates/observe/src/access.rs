@@ -4,6 +4,8 @@ use std::fs;
 
 use freehold_model::{Gap, Source};
 
+use crate::counting::Precision;
+
 /// What would allow samples of running code.
 pub(crate) const SAMPLES: &str = "sysctl kernel.perf_event_paranoid=2, or be root";
 
@@ -37,7 +39,7 @@ impl Access {
     }
 
     /// Where the numbers of `top` come from; system calls and signals may be counted.
-    pub(crate) fn sources_of_times(self, counts_calls: bool) -> Vec<Source> {
+    pub(crate) fn sources_of_times(self, counted: Precision) -> Vec<Source> {
         let mut sources = Vec::new();
         if self.times {
             sources.push(Source::new("USR+SYS, LAT", "schedstat", "nanoseconds"));
@@ -53,21 +55,26 @@ impl Access {
         ));
         sources.push(Source::new("VCX, ICX", "status", "exact counts"));
         sources.push(Source::new("MNF, MJF", "stat", "exact counts"));
-        if counts_calls {
-            sources.push(Source::new(
-                "SCL, SIG",
-                "the tracepoints sys_enter and signal_deliver",
-                "exact counts, from the moment that a thread is noticed: within 0.1 s",
-            ));
-        }
+        let precision = match counted {
+            Precision::None => return sources,
+            Precision::Exact => {
+                "exact counts, from the moment that a thread is noticed: within 0.1 s"
+            }
+            Precision::Estimate => {
+                "estimates: counted for 20 ms of an interval, since there are so many that counting \
+                 them all would slow the program down"
+            }
+        };
+        let tracepoints = "the tracepoints sys_enter and signal_deliver";
+        sources.push(Source::new("SCL, SIG", tracepoints, precision));
         sources
     }
 
     /// What `top` cannot tell; system calls and signals may be counted.
-    pub(crate) fn missing_times(self, counts_calls: bool) -> Vec<Gap> {
+    pub(crate) fn missing_times(self, counted: Precision) -> Vec<Gap> {
         let mut missing =
             vec![Gap::nowhere("TRP: Linux counts no time in traps; MNF and MJF count faults")];
-        if !counts_calls {
+        if counted == Precision::None {
             missing.push(Gap::allowed_by(
                 "SCL, SIG: Linux counts them at tracepoints only",
                 "be root, with tracefs in the kernel; freehold syscalls counts the calls as well, \

@@ -9,6 +9,7 @@ pub mod calls;
 mod charges;
 mod chunks;
 mod clock;
+mod counting;
 pub mod diagnose;
 mod duty;
 pub mod explain;

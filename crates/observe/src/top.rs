@@ -102,8 +102,8 @@ pub(crate) fn report(interval: &Interval, watch: &Watch, rows: Vec<TopRow>) -> T
         seconds: length,
         rows,
         unseen_cpu_seconds: seconds(interval.unseen_ns),
-        sources: access.sources_of_times(watch.counts_calls()),
-        missing: access.missing_times(watch.counts_calls()),
+        sources: access.sources_of_times(interval.counted),
+        missing: access.missing_times(interval.counted),
         cost: Cost {
             observer_cpus: per_second(seconds(interval.observer_ns)),
             looks_per_second: per_second(f64::from(interval.looks)),

@@ -8,9 +8,10 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock;
+use crate::counting::{Counting, Policy, Precision};
 use crate::micro::{Counted, Waits};
 use crate::pace::Pace;
-use crate::perf::tracepoint::{Counters, Counts, Tracepoints};
+use crate::perf::tracepoint::{Counts, Tracepoints};
 use crate::proc::pagemap;
 use crate::proc::schedstat::SchedStat;
 use crate::proc::stat::Stat;
@@ -97,6 +98,8 @@ pub(crate) struct Interval {
     pub(crate) observer_ns: u64,
     /// The part of it that went into looks.
     pub(crate) looks_ns: u64,
+    /// How system calls and signals were counted.
+    pub(crate) counted: Precision,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -108,8 +111,7 @@ struct Reading {
 
 struct Thread {
     files: TaskFiles,
-    /// Its counters, and what they said at the beginning of the interval.
-    counters: Option<(Counters, Counts)>,
+    counting: Counting,
     /// What the counters said at the beginning of the interval.
     first: Reading,
     /// What they said last.
@@ -145,8 +147,8 @@ pub(crate) struct Watch {
     looks: u32,
     looks_ns: u64,
     observer_ns: u64,
-    /// What system calls and signals are counted by.
-    tracepoints: Option<Tracepoints>,
+    /// How system calls and signals are counted.
+    policy: Policy,
     /// Whether calls, and times, could be seen of threads that have ended since.
     has_shown_calls: bool,
     has_shown_times: bool,
@@ -176,7 +178,7 @@ impl Watch {
             read_ns: now,
             looks: 0,
             looks_ns: 0,
-            tracepoints,
+            policy: Policy::new(tracepoints, now),
             observer_ns: clock::own_thread_ns(),
             has_shown_calls: false,
             has_shown_times: false,
@@ -205,11 +207,6 @@ impl Watch {
         self.has_shown_calls || self.threads.values().any(|thread| thread.files.shows_calls())
     }
 
-    /// Whether system calls and signals are counted.
-    pub(crate) fn counts_calls(&self) -> bool {
-        self.tracepoints.is_some()
-    }
-
     /// From now on looking may take this part of a processor.
     pub(crate) fn allow(&mut self, budget: f64) {
         self.pace.allow(budget);
@@ -231,9 +228,10 @@ impl Watch {
         see: &mut See<'_>,
     ) -> ControlFlow<()> {
         let end = self.interval_ns + duration.as_nanos() as u64;
+        self.policy.open_window(countings(&mut self.threads), clock::now_ns());
         loop {
             let now = clock::now_ns();
-            pause(Duration::from_nanos(end.min(self.due_ns).saturating_sub(now)))?;
+            self.pause_until(end.min(self.due_ns), pause)?;
             if end <= self.due_ns.max(now) {
                 return ControlFlow::Continue(());
             }
@@ -241,6 +239,26 @@ impl Watch {
             self.due_ns = clock::now_ns() + self.pace.next().as_nanos() as u64;
             if self.is_over() {
                 return ControlFlow::Break(());
+            }
+        }
+    }
+
+    /// Waits until then, and ends the window in which calls are counted meanwhile.
+    fn pause_until(
+        &mut self,
+        end_ns: u64,
+        pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        loop {
+            let until = self.policy.until_ns();
+            pause(Duration::from_nanos(end_ns.min(until).saturating_sub(clock::now_ns())))?;
+            let now = clock::now_ns();
+            if until <= now {
+                let countings = countings(&mut self.threads).map(|(_, counting)| counting);
+                self.policy.close_window(countings, now);
+            }
+            if end_ns <= until {
+                return ControlFlow::Continue(());
             }
         }
     }
@@ -281,6 +299,7 @@ impl Watch {
             ns: now - self.interval_ns,
             looks: std::mem::take(&mut self.looks),
             looks_ns: std::mem::take(&mut self.looks_ns),
+            counted: self.policy.precision(),
             ..Interval::default()
         };
         for (&(pid, tid), thread) in &mut self.threads {
@@ -292,6 +311,10 @@ impl Watch {
             }
         }
         interval.threads.sort_by_key(|thread| (thread.pid, thread.tid));
+        let calls = interval.threads.iter().filter_map(|thread| thread.counts);
+        let calls = calls.map(|counts| counts.calls).sum();
+        let countings = countings(&mut self.threads);
+        self.policy.close_interval(countings, calls, interval.ns, clock::now_ns());
         self.has_shown_calls = self.shows_calls();
         self.has_shown_times = self.shows_times();
         self.threads.retain(|_, thread| !thread.has_ended);
@@ -328,7 +351,7 @@ impl Watch {
             known.push(self.root);
         }
         while let Some(pid) = known.pop() {
-            self.discover_threads(pid, headcount, &mut found);
+            self.discover_threads(now, pid, headcount, &mut found);
             if is_due {
                 let new = self.children(pid);
                 known.extend(new.iter().filter(|child| !self.processes.contains_key(child)));
@@ -341,7 +364,13 @@ impl Watch {
     }
 
     /// Finds the threads of a process that are new.
-    fn discover_threads(&mut self, pid: u32, headcount: &Headcount, found: &mut Vec<ThreadKey>) {
+    fn discover_threads(
+        &mut self,
+        now: u64,
+        pid: u32,
+        headcount: &Headcount,
+        found: &mut Vec<ThreadKey>,
+    ) {
         let is_beginning = self.began_ns == self.interval_ns && self.descended_ns == 0;
         self.processes.entry(pid).or_insert_with(|| {
             // A process that is new has used all its time within the interval.
@@ -354,7 +383,7 @@ impl Watch {
             if !self.threads.contains_key(&(pid, tid))
                 && let Some(mut thread) = Thread::new(pid, tid, self.interval_ns, &mut self.buffer)
             {
-                thread.count(tid, self.tracepoints);
+                self.policy.begin(&mut thread.counting, tid, now);
                 self.threads.insert((pid, tid), thread);
                 found.push((pid, tid));
             }
@@ -392,7 +421,7 @@ impl Thread {
         }
         Some(Self {
             files,
-            counters: None,
+            counting: Counting::default(),
             first: Reading::default(),
             from_ns: clock::from_boot_ticks(last.stat.began_ticks).max(interval_ns),
             until_ns: clock::now_ns(),
@@ -402,23 +431,6 @@ impl Thread {
             ahead_ns: 0,
             has_ended: false,
         })
-    }
-
-    /// Begins to count what it does.
-    fn count(&mut self, tid: u32, tracepoints: Option<Tracepoints>) {
-        let opened = tracepoints.and_then(|tracepoints| Counters::open(tracepoints, tid));
-        self.counters = opened.map(|counters| (counters, Counts::default()));
-    }
-
-    /// What it did since this was last asked, where that is counted: nothing while it was given no
-    /// processor.
-    fn counts(&mut self, has_moved: bool) -> Option<Counts> {
-        let (counters, before) = self.counters.as_mut()?;
-        if !has_moved {
-            return Some(Counts::default());
-        }
-        let now = counters.counts()?;
-        Some(now.since(std::mem::replace(before, now)))
     }
 
     /// Looks at what the thread does, and tells `see` if it waits in a system call.
@@ -501,7 +513,7 @@ impl Thread {
             self.until_ns = clock::now_ns();
         }
         let counted = self.counted();
-        let counts = self.counts(has_moved);
+        let counts = self.counting.counts(has_moved, counted.wall_ns, self.until_ns);
         let (first, last) = (&self.first, &self.last);
         let time = ThreadTime {
             pid,
@@ -572,6 +584,13 @@ fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
     // Where it is refused, threads beyond the limit are not seen.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+}
+
+/// What counts the calls of each thread.
+fn countings(
+    threads: &mut BTreeMap<ThreadKey, Thread>,
+) -> impl Iterator<Item = (u32, &mut Counting)> {
+    threads.iter_mut().map(|(&(_, tid), thread)| (tid, &mut thread.counting))
 }
 
 const OTHER: Waits = Waits { futex: 0, text_fault: 0, data_fault: 0, other: 1 };

@@ -155,6 +155,50 @@ fn calls_and_signals_are_counted_exactly_where_that_is_allowed() {
 }
 
 #[test]
+fn very_many_calls_are_estimated_rather_than_all_counted() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        #include <sys/syscall.h>
+        #include <time.h>
+        #include <unistd.h>
+        int main(void) {
+            struct timespec began, now;
+            unsigned long calls = 0;
+            clock_gettime(CLOCK_MONOTONIC, &began);
+            do {
+                for (int i = 0; i < 1000; i++) syscall(SYS_getppid);
+                calls += 1000;
+                clock_gettime(CLOCK_MONOTONIC, &now);
+            } while ((now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec
+                     < 2500000000);
+            fprintf(stderr, "%lu\n", calls);
+        }"#;
+    let directory = directory();
+    let Some(program) = compiled(&directory, "calling", SOURCE, &["-O2"]) else { return };
+    let program = program.to_string_lossy();
+    let ended = run(&["--quiet", "top", "--json", "--interval", "1", "--", &program]).with(0);
+    let own: f64 = ended.err.trim().parse().expect("its own count");
+    let reports: Vec<_> = ended.out.lines().map(json).collect();
+    if reports[0]["rows"][0]["system_calls"].is_null() {
+        return skipped("tracepoints are for root, and need tracefs");
+    }
+    if own < 1e6 {
+        return skipped("the machine is too busy for very many calls");
+    }
+    let precise = |report: &Value| {
+        let sources = report["sources"].as_array().expect("a list").iter();
+        let mut calls = sources.filter(|source| source["of"] == "SCL, SIG");
+        calls.next().and_then(|source| source["precision"].as_str()).unwrap_or_default().to_owned()
+    };
+    assert!(precise(&reports[0]).starts_with("estimates"), "{:#}", reports[0]);
+    let rows = reports.iter().flat_map(|report| report["rows"].as_array().expect("rows"));
+    let counted: u64 = rows.filter_map(|row| row["system_calls"].as_u64()).sum();
+    // A window is a fiftieth of the time, and a busy machine gives the program little of some.
+    let ratio = counted as f64 / own;
+    assert!((0.5..2.0).contains(&ratio), "{counted} estimated, {own} made");
+}
+
+#[test]
 fn a_key_adds_up_by_process_on_the_screen() {
     let command = "--interval 0.1 -- sh -c 'sleep 5 & wait'";
     let line = format!("{} top {command}", freehold().get_program().to_string_lossy());

@@ -88,6 +88,12 @@ impl Counts {
     pub(crate) fn since(self, before: Self) -> Self {
         Self { calls: self.calls - before.calls, signals: self.signals - before.signals }
     }
+
+    /// So many times as much.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        let scaled = |count: u64| (count as f64 * factor).round() as u64;
+        Self { calls: scaled(self.calls), signals: scaled(self.signals) }
+    }
 }
 
 #[cfg(test)]
