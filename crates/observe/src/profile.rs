@@ -211,11 +211,11 @@ impl Profile {
         });
         // Whether threads touch a line in turns is seen in the order of time alone.
         touching.sort_by_key(|&(at_ns, ..)| at_ns);
-        for (_, thread, touches, stack) in touching {
+        for (at_ns, thread, touches, stack) in touching {
             let is_allocators = |place: &Place| files.get(place.file).is_allocator;
             let is_within = stack.iter().any(is_allocators);
             let lines = if is_within { &mut self.allocators_lines } else { &mut self.lines };
-            lines.add(thread, &touches, &stack);
+            lines.add(thread, at_ns, &touches, &stack);
         }
     }
 

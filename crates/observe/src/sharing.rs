@@ -12,6 +12,10 @@ const MOST_LINES: usize = 65_536;
 /// Bytes of a line.
 const LINE: u64 = 64;
 
+/// Samples of one thread that follow each other within so many nanoseconds are of one visit to a
+/// line: a thread that was given a processor keeps it for some milliseconds on a busy machine.
+const VISIT_NS: u64 = 5_000_000;
+
 /// Stacks that are kept for a line: of those that touch it much, most are seen early.
 const MOST_STACKS: usize = 16;
 
@@ -29,7 +33,10 @@ struct Use {
 #[derive(Debug)]
 struct Line<Stack> {
     uses: Vec<Use>,
+    /// The thread that touched it last, and when its visit began.
     last: u32,
+    since_ns: u64,
+    visits: u32,
     /// How often another thread than the one before touched it.
     turns: u32,
     /// The bytes that were exchanged, a bit each.
@@ -39,7 +46,15 @@ struct Line<Stack> {
 
 impl<Stack> Default for Line<Stack> {
     fn default() -> Self {
-        Self { uses: Vec::new(), last: 0, turns: 0, exchanged: 0, stacks: Vec::new() }
+        Self {
+            uses: Vec::new(),
+            last: 0,
+            since_ns: 0,
+            visits: 0,
+            turns: 0,
+            exchanged: 0,
+            stacks: Vec::new(),
+        }
     }
 }
 
@@ -89,15 +104,22 @@ pub(crate) struct Shared {
 }
 
 impl<Stack: Clone + Eq> Lines<Stack> {
-    /// Takes account of what a sample of a thread touches.
-    pub(crate) fn add(&mut self, (pid, tid): ThreadKey, touches: &[Touch], stack: &Stack) {
+    /// Takes account of what a sample of a thread touches. Samples have to come in the order of
+    /// time.
+    pub(crate) fn add(
+        &mut self,
+        (pid, tid): ThreadKey,
+        at_ns: u64,
+        touches: &[Touch],
+        stack: &Stack,
+    ) {
         self.samples += 1;
         for (n, touch) in touches.iter().enumerate() {
             let line = touch.address / LINE;
             let at = (pid, line);
             if self.lines.len() < MOST_LINES || self.lines.contains_key(&at) {
                 let own = self.lines.entry(at).or_default();
-                own.add(tid, touch);
+                own.add(tid, at_ns, touch);
                 // A sample is of a line once, however often it touches it.
                 if touches[..n].iter().all(|other| other.address / LINE != line) {
                     own.add_stack(stack);
@@ -144,13 +166,17 @@ impl<Stack: Clone + Eq> Line<Stack> {
         }
     }
 
-    fn add(&mut self, tid: u32, touch: &Touch) {
+    fn add(&mut self, tid: u32, at_ns: u64, touch: &Touch) {
         let at = self.uses.iter().position(|own| own.tid == tid).unwrap_or_else(|| {
             self.uses.push(Use { tid, ..Use::default() });
             self.uses.len() - 1
         });
-        self.turns += u32::from(self.last != tid);
-        self.last = tid;
+        let is_other = self.last != tid;
+        self.turns += u32::from(is_other);
+        if is_other || at_ns.saturating_sub(self.since_ns) >= VISIT_NS {
+            self.visits += 1;
+            (self.last, self.since_ns) = (tid, at_ns);
+        }
         let own = &mut self.uses[at];
         own.samples += 1;
         own.writes += u32::from(touch.is_write);
@@ -173,7 +199,7 @@ impl<Stack: Clone + Eq> Line<Stack> {
             .iter()
             .filter(|own| own.samples >= FEWEST && own.samples * 20 >= all)
             .collect();
-        let in_turns = self.turns * 10 >= all;
+        let in_turns = self.turns * 10 >= self.visits;
         let writers = often.iter().filter(|own| own.writes > 0).count();
         if often.len() < 2 || !in_turns || writers == 0 {
             return Sharing::None;
@@ -201,7 +227,7 @@ mod tests {
         let mut lines = Lines::default();
         for n in 0..40 {
             let tid = 1 + n % threads;
-            lines.add((1, tid), &[touches(tid)], &());
+            lines.add((1, tid), u64::from(n) * VISIT_NS, &[touches(tid)], &());
         }
         lines.shared()
     }
@@ -227,7 +253,7 @@ mod tests {
             let exchanged = Touch { is_atomic: true, ..written(0x1008) };
             // It is looked at before: the sample is of the line once all the same.
             let read = Touch { is_write: false, ..written(0x1008) };
-            lines.add((7, 1 + n % 2), &[read, exchanged], &(n % 2));
+            lines.add((7, 1 + n % 2), u64::from(n), &[read, exchanged], &(n % 2));
         }
         let stacks = [(0, 20), (1, 20)];
         assert_eq!(lines.exchanged(), [Word { pid: 7, address: 0x1008, stacks: &stacks }]);
@@ -245,8 +271,20 @@ mod tests {
         let mut lines = Lines::default();
         for n in 0..40 {
             let tid = 1 + n / 20;
-            lines.add((1, tid), &[written(0x1000 + u64::from(tid) * 8)], &());
+            let at_ns = u64::from(n) * VISIT_NS;
+            lines.add((1, tid), at_ns, &[written(0x1000 + u64::from(tid) * 8)], &());
         }
         assert_eq!(lines.shared(), Shared::default());
+    }
+
+    #[test]
+    fn threads_that_take_turns_on_a_busy_processor_share_what_they_both_write() {
+        let mut lines = Lines::default();
+        for n in 0..400 {
+            // Each has the processor for 4 ms, with a sample every 0.2 ms.
+            let (tid, at_ns) = (1 + n / 20 % 2, u64::from(n) * 200_000);
+            lines.add((1, tid), at_ns, &[written(0x1000 + u64::from(tid) * 8)], &());
+        }
+        assert_eq!(lines.shared(), Shared { atomic: 0, falsely: 400 });
     }
 }
