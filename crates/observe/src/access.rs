@@ -61,8 +61,8 @@ impl Access {
                 "exact counts, from the moment that a thread is noticed: within 0.1 s"
             }
             Precision::Estimate => {
-                "estimates: counted for 20 ms of an interval, since there are so many that counting \
-                 them all would slow the program down"
+                "estimates: counted for 20 ms of an interval, since there are so many that \
+                 counting them all would slow the program down"
             }
         };
         let tracepoints = "the tracepoints sys_enter and signal_deliver";

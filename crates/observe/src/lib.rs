@@ -9,6 +9,7 @@ pub mod calls;
 mod charges;
 mod chunks;
 mod clock;
+mod counters;
 mod counting;
 pub mod diagnose;
 mod duty;

@@ -160,8 +160,8 @@ impl Profile {
         self.duty.turned(on, clock::now_ns(), clock::own_thread_ns() - began);
     }
 
-    /// From now on does only this part of what it would do by itself, as far as that is enough. Even
-    /// events that are disabled make it longer to give a processor to a thread.
+    /// From now on does only this part of what it would do by itself, as far as that is enough.
+    /// Even events that are disabled make it longer to give a processor to a thread.
     pub(crate) fn restrain(&mut self, part: f64) {
         self.duty.allow((SAMPLED * part).max(SAMPLED_LEAST));
         self.is_restrained = part < 1.0;

@@ -8,13 +8,13 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::clock;
+use crate::counters::{Reading, ticks};
 use crate::counting::{Counting, Policy, Precision};
 use crate::micro::{Counted, Waits};
 use crate::pace::Pace;
 use crate::perf::tracepoint::{Counts, Tracepoints};
 use crate::proc::pagemap;
 use crate::proc::schedstat::SchedStat;
-use crate::proc::stat::Stat;
 use crate::proc::status::Switches;
 use crate::proc::syscall::{Call, Doing};
 use crate::proc::task::{Buffer, Seen, TaskFiles, buffer};
@@ -29,10 +29,6 @@ const DESCENT_NS: u64 = 500_000_000;
 
 /// How long counters may stay unread: what a thread counts after that is lost if it ends.
 const READING_NS: u64 = 1_000_000_000;
-
-/// Below so many ticks the proportion of user and system time is taken from the thread's whole
-/// life rather than from the interval.
-const ENOUGH_TICKS: u64 = 8;
 
 /// A thread, by its process and number.
 pub(crate) type ThreadKey = (u32, u32);
@@ -100,13 +96,6 @@ pub(crate) struct Interval {
     pub(crate) looks_ns: u64,
     /// How system calls and signals were counted.
     pub(crate) counted: Precision,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Reading {
-    sched: Option<SchedStat>,
-    stat: Stat,
-    switches: Switches,
 }
 
 struct Thread {
@@ -562,23 +551,6 @@ impl Thread {
     }
 }
 
-impl Reading {
-    /// All counters, with those of the scheduler that were just read; nothing once the thread has
-    /// ended.
-    fn of(files: &TaskFiles, sched: Option<SchedStat>, buffer: &mut Buffer) -> Option<Self> {
-        let stat = files.stat(buffer)?;
-        let switches = files.switches(buffer)?;
-        Some(Self { sched, stat, switches })
-    }
-
-    /// The scheduler's times, or what the ticks say where it has none.
-    fn times(&self) -> SchedStat {
-        let ticks = self.stat.user_ticks + self.stat.system_ticks;
-        self.sched
-            .unwrap_or_else(|| SchedStat { run_ns: clock::of_ticks(ticks), ..SchedStat::default() })
-    }
-}
-
 /// Allows this process as many open files as it may have: there are some for each thread.
 fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
@@ -599,24 +571,9 @@ fn waits_in(call: &Call) -> Waits {
     if is_futex_wait(call) { Waits { futex: 1, ..Waits::default() } } else { OTHER }
 }
 
-/// User and system ticks of an interval, or of the thread's whole life if there were too few.
-fn ticks(first: &Stat, last: &Stat) -> (u64, u64) {
-    let user = last.user_ticks.saturating_sub(first.user_ticks);
-    let system = last.system_ticks.saturating_sub(first.system_ticks);
-    if user + system >= ENOUGH_TICKS {
-        (user, system)
-    } else {
-        (last.user_ticks, last.system_ticks)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn stat(user_ticks: u64, system_ticks: u64) -> Stat {
-        Stat { user_ticks, system_ticks, ..Stat::default() }
-    }
 
     #[test]
     fn looks_that_are_rarer_than_intervals_are_made_all_the_same() {
@@ -632,11 +589,5 @@ mod tests {
             looks += watch.close().looks;
         }
         assert!(looks >= 1, "no look in a second and a half");
-    }
-
-    #[test]
-    fn few_ticks_do_not_decide_the_proportion() {
-        assert_eq!(ticks(&stat(10, 10), &stat(30, 15)), (20, 5));
-        assert_eq!(ticks(&stat(30, 10), &stat(32, 10)), (32, 10));
     }
 }

@@ -37,7 +37,8 @@ pub(crate) enum Wanted {
 }
 
 impl Event {
-    /// Opens an event, which counts at once unless it is to be enabled; `cpu` of `None` counts on all of them.
+    /// Opens an event, which counts at once unless it is to be enabled; `cpu` of `None` counts on
+    /// all of them.
     pub(crate) fn open(wanted: Wanted, tid: u32, cpu: Option<u32>) -> io::Result<Self> {
         let mut attr = attributes(wanted);
         let cpu = cpu.map_or(-1, u32::cast_signed);
