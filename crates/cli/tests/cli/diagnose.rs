@@ -154,6 +154,36 @@ fn no_root_is_needed_for_the_verdict() {
 }
 
 #[test]
+fn a_command_that_changes_its_user_does_so_while_it_is_observed() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can make a program that changes its user");
+    }
+    let directory = directory();
+    let Some(command) = as_nobody(&directory) else {
+        return skipped("nothing can be run as nobody");
+    };
+    let program = directory.path().join("who");
+    fs::copy("/usr/bin/id", &program).expect("there is one");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("ours");
+    let mut alone = Command::new("setpriv");
+    alone.args(["--reuid=65534", "--clear-groups"]).arg(&program).arg("-u");
+    if !alone.output().is_ok_and(|output| output.stdout == b"0\n") {
+        return skipped("programs cannot change their user here");
+    }
+    let printed = directory.path().join("printed");
+    for observing in ["top", "locks", "diagnose"] {
+        fs::write(&printed, "").expect("ours");
+        fs::set_permissions(&printed, fs::Permissions::from_mode(0o666)).expect("ours");
+        let mut command = command();
+        command.args(["--quiet", observing, "--json", "--output"]).arg(&printed);
+        let output = command.arg("--").arg(&program).arg("-u").output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // What is traced would be nobody.
+        assert_eq!(fs::read_to_string(&printed).expect("ours"), "0\n", "{observing}");
+    }
+}
+
+#[test]
 fn the_verdict_reads_as_text_with_the_command_that_would_measure_a_change() {
     let directory = directory();
     let Some(program) = known(&directory, "arena_one.c") else { return };

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -12,16 +13,21 @@ use crate::support::{directory, json, run, skipped};
 /// with other things shows little of a program.
 const SECONDS: [&str; 3] = ["1.5", "3", "6"];
 
-/// Insists on this verdict in one of some attempts, and returns what was said.
-fn insist(verdict: &str, diagnose: impl Fn(&str) -> Value) -> Value {
+/// Insists on one of these verdicts in one of some attempts, and returns what was said.
+fn insist_on_one(verdicts: &[&str], diagnose: impl Fn(&str) -> Value) -> Value {
     let mut last = Value::Null;
     for seconds in SECONDS {
         last = diagnose(seconds);
-        if last["cause"] == verdict {
+        if verdicts.iter().any(|&verdict| last["cause"] == verdict) {
             return last;
         }
     }
-    panic!("not {verdict} but {last:#}");
+    panic!("none of {verdicts:?} but {last:#}");
+}
+
+/// Insists on this verdict in one of some attempts, and returns what was said.
+fn insist(verdict: &str, diagnose: impl Fn(&str) -> Value) -> Value {
+    insist_on_one(&[verdict], diagnose)
 }
 
 /// Whether a program can be run.
@@ -137,4 +143,55 @@ fn a_redis_server_under_load_computes() {
     let compare = found["compare"].as_str();
     // It has put a title in the place of its command line.
     assert!(compare.is_none_or(|line| line.contains(" -- redis-server --")), "{found:#}");
+}
+
+#[test]
+fn a_mariadb_server_under_sysbench_is_no_matter_of_the_allocator() {
+    if !["mariadbd", "mariadb", "sysbench"].into_iter().all(is_installed) {
+        return;
+    }
+    let directory = directory();
+    let (data, socket) = (directory.path().join("data"), directory.path().join("socket"));
+    let (data, socket) = (data.to_string_lossy(), socket.to_string_lossy());
+    let is_root = rustix::process::geteuid().is_root();
+    let user = is_root.then_some("--user=root");
+    let install = Command::new("mariadb-install-db")
+        .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+        .arg(format!("--datadir={data}"))
+        .args(user)
+        .output()
+        .expect("it comes with the server");
+    assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stdout));
+    let mut server = Running::start(
+        Command::new("mariadbd")
+            .args(["--no-defaults", "--skip-networking"])
+            .args([format!("--datadir={data}"), format!("--socket={socket}")])
+            .args(user),
+    );
+    let ask = || {
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", "-u", "root", "-e", "create database sbtest", "-S", &socket]);
+        client.stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    while !ask().is_ok_and(|status| status.success()) {
+        let ended = server.0.try_wait().expect("ours");
+        assert!(ended.is_none(), "the server has ended: {ended:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let sysbench = || {
+        let mut sysbench = Command::new("sysbench");
+        sysbench.args(["oltp_read_only", "--mysql-user=root", "--tables=1", "--table-size=5000"]);
+        sysbench.arg(format!("--mysql-socket={socket}"));
+        sysbench
+    };
+    let prepared = sysbench().arg("prepare").output().expect("it was found before");
+    assert!(prepared.status.success(), "{}", String::from_utf8_lossy(&prepared.stdout));
+    let load = Running::start(sysbench().args(["--threads=64", "--time=600", "run"]));
+    let pid = server.0.id().to_string();
+    // How many processors there are decides which of the two.
+    let found = insist_on_one(&["starved", "computing"], |seconds| {
+        json(&run(&["diagnose", "--json", "-d", seconds, "-p", &pid]).with(0).out)
+    });
+    drop(load);
+    assert!(found["findings"]["allocator_cpu_share"].as_f64() < Some(0.25), "{found:#}");
 }

@@ -9,7 +9,7 @@ use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::support::{
-    Waiting, compiled, directory, freehold, json, known, own_program, read, run, skipped,
+    Ended, Waiting, compiled, directory, freehold, json, known, own_program, read, run, skipped,
 };
 
 /// The rows of a program's threads over the whole of its run, most of the processor first.
@@ -196,6 +196,20 @@ fn very_many_calls_are_estimated_rather_than_all_counted() {
     // A window is a fiftieth of the time, and a busy machine gives the program little of some.
     let ratio = counted as f64 / own;
     assert!((0.5..2.0).contains(&ratio), "{counted} estimated, {own} made");
+}
+
+#[test]
+fn it_runs_under_valgrind() {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["-q", "--error-exitcode=99"]).arg(freehold().get_program());
+    valgrind.args(["--quiet", "top", "--json", "--interval", "0.5", "--", "sleep", "1"]);
+    let Ok(output) = valgrind.stdin(Stdio::null()).output() else {
+        return skipped("valgrind is not installed");
+    };
+    let ended = Ended::from(output).with(0);
+    let reports: Vec<_> = ended.out.lines().map(json).collect();
+    let named = |report: &Value| report["rows"][0]["name"] == "sleep";
+    assert!(reports.iter().any(named), "{}", ended.out);
 }
 
 #[test]
