@@ -42,8 +42,8 @@ pub(crate) struct Policy {
 pub(crate) struct Counting {
     /// What counts, what it said at the beginning of the interval, and since when that is.
     open: Option<(Counters, Counts, u64)>,
-    /// What a window of this interval counted, and its length in nanoseconds.
-    window: Option<(Counts, u64)>,
+    /// What a window of this interval counted, and how much longer each call took meanwhile.
+    window: Option<(Counts, f64)>,
 }
 
 impl Policy {
@@ -104,9 +104,10 @@ impl Policy {
         let threads: Vec<_> = threads.inspect(|counting| rate += counting.rate(now_ns)).collect();
         self.in_windows |= rate > AFFORDED;
         self.until_ns = (!self.in_windows).then_some(again);
+        let call_ns = self.tracepoints.map_or(0.0, |tracepoints| tracepoints.call_ns());
         if self.in_windows {
             for counting in threads {
-                counting.close(now_ns);
+                counting.close(call_ns);
             }
         }
     }
@@ -134,15 +135,15 @@ impl Policy {
 }
 
 impl Counting {
-    /// What was counted of an interval of this length, which ends. A thread that has not
-    /// moved since it began did nothing.
-    pub(crate) fn counts(&mut self, has_moved: bool, wall_ns: u64, now_ns: u64) -> Option<Counts> {
+    /// What was counted of an interval in which the thread ran for so long, and which ends. A
+    /// thread that has not moved since it began did nothing.
+    pub(crate) fn counts(&mut self, has_moved: bool, run_ns: u64, now_ns: u64) -> Option<Counts> {
         let window = self.window.take();
         if !has_moved {
             return (window.is_some() || self.open.is_some()).then(Counts::default);
         }
-        if let Some((counts, ns)) = window {
-            return Some(counts.scaled(wall_ns as f64 / ns.max(1) as f64));
+        if let Some((counts, call_ns)) = window {
+            return counts.of_a_run(run_ns, call_ns);
         }
         let (counters, before, since_ns) = self.open.as_mut()?;
         let now = counters.counts()?;
@@ -158,9 +159,9 @@ impl Counting {
     }
 
     /// Keeps what was counted, and counts no more.
-    fn close(&mut self, now_ns: u64) {
-        let Some((counters, before, since_ns)) = self.open.take() else { return };
+    fn close(&mut self, call_ns: f64) {
+        let Some((counters, before, _)) = self.open.take() else { return };
         let counted = counters.counts().map(|counts| counts.since(before));
-        self.window = counted.map(|counts| (counts, now_ns - since_ns));
+        self.window = counted.map(|counts| (counts, call_ns));
     }
 }

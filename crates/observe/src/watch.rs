@@ -502,7 +502,7 @@ impl Thread {
             self.until_ns = clock::now_ns();
         }
         let counted = self.counted();
-        let counts = self.counting.counts(has_moved, counted.wall_ns, self.until_ns);
+        let counts = self.counting.counts(has_moved, counted.run_ns, self.until_ns);
         let (first, last) = (&self.first, &self.last);
         let time = ThreadTime {
             pid,

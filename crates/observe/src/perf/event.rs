@@ -75,9 +75,18 @@ impl Event {
 
     /// What was counted.
     pub(crate) fn count(&self) -> io::Result<u64> {
-        let mut count = [0; 8];
-        rustix::io::read(&self.fd, &mut count)?;
-        Ok(u64::from_ne_bytes(count))
+        self.counted().map(|(count, _)| count)
+    }
+
+    /// What was counted, and for how long the threads ran meanwhile, in nanoseconds.
+    pub(crate) fn counted(&self) -> io::Result<(u64, u64)> {
+        let mut numbers = [0; 16];
+        rustix::io::read(&self.fd, &mut numbers)?;
+        let number = |at: usize| {
+            let bytes = numbers[at..].first_chunk();
+            bytes.copied().map_or(0, u64::from_ne_bytes)
+        };
+        Ok((number(0), number(8)))
     }
 
     /// The descriptor, to be mapped.
@@ -96,6 +105,7 @@ fn attributes(wanted: Wanted) -> sys::perf_event_attr {
     attr.set_inherit(1);
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
+    attr.read_format = sys::PERF_FORMAT_TOTAL_TIME_RUNNING.into();
     match wanted {
         Wanted::Clock => {
             attr.config = sys::PERF_COUNT_SW_CPU_CLOCK.into();
