@@ -151,7 +151,8 @@ impl<S: System> Arena<S> {
         let dirty = entry.dirty.load(Ordering::Relaxed) & claimed;
         if dirty != claimed {
             entry.dirty.fetch_or(claimed, Ordering::Relaxed);
-            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE);
+            let is_long = claimed.count_ones() > SLAB_GRANULES;
+            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE, is_long);
         }
         account.claimed(claimed.count_ones(), dirty.count_ones(), &self.tally);
         let granule = block.first().plus(claimed.trailing_zeros());
