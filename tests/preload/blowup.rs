@@ -40,8 +40,8 @@ fn run_in_mode(pattern: &str, seconds: u64, hardened: &str) -> Ended {
 }
 
 /// The same in hardened mode, in which each of eight threads may have 128 KiB waiting before it is
-/// used again, and what surrounds that.
-const HARDENED_SLACK: u64 = SLACK + 8 * MIB / 4;
+/// used again, and what surrounds that. With nothing else to run it was 40 to 44 MB beside 21 live.
+const HARDENED_SLACK: u64 = SLACK + 4 * MIB;
 
 /// Fails the test unless what was resident at the peak is within the bound. What was resident
 /// before malloc was asked for anything is not malloc's.

@@ -151,8 +151,7 @@ impl<S: System> Arena<S> {
         let dirty = entry.dirty.load(Ordering::Relaxed) & claimed;
         if dirty != claimed {
             entry.dirty.fetch_or(claimed, Ordering::Relaxed);
-            let is_long = claimed.count_ones() > SLAB_GRANULES;
-            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE, is_long);
+            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE);
         }
         account.claimed(claimed.count_ones(), dirty.count_ones(), &self.tally);
         let granule = block.first().plus(claimed.trailing_zeros());

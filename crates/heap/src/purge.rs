@@ -36,9 +36,6 @@ pub(crate) struct Purger {
     at: AtomicU64,
     /// Dirty free bytes that may stay beyond the usual bound.
     boost: AtomicUsize,
-    /// The part of `clean` that was claimed for long runs, and the bytes that may stay for those.
-    clean_long: AtomicUsize,
-    stretch: AtomicUsize,
     /// The most that was in use until lately.
     peak: AtomicUsize,
     /// When peak and boost were last counted down, in milliseconds.
@@ -61,8 +58,6 @@ impl Purger {
             clean: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
-            clean_long: AtomicUsize::new(0),
-            stretch: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
@@ -70,16 +65,6 @@ impl Purger {
             released: AtomicUsize::new(0),
         }
     }
-}
-
-/// What steers how much is kept, in bytes.
-struct Kept {
-    /// The most that was in use until lately.
-    peak: usize,
-    /// What may stay beyond the usual bound.
-    boost: usize,
-    /// What may stay beyond it for long runs.
-    stretch: usize,
 }
 
 /// What the background thread has seen.
@@ -106,13 +91,10 @@ impl<S: System> Arena<S> {
     pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let Kept { peak, boost, stretch } = self.count_down(used, released);
+        let (peak, boost) = self.count_down(used, released);
         let helped = self.purger.helped.load(Ordering::Relaxed);
-        let bound = if helped {
-            purge::helped_bound(used, peak, stretch)
-        } else {
-            purge::bound(used, peak, boost, stretch)
-        };
+        let bound =
+            if helped { purge::helped_bound(used, peak) } else { purge::bound(used, peak, boost) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
         if purge::excess(dirty, bound, released) == 0 {
@@ -153,8 +135,8 @@ impl<S: System> Arena<S> {
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let Kept { peak, stretch, .. } = self.count_down(used, 0);
-        let keep = purge::idle_bound(used, peak, stretch, demand);
+        let (peak, _) = self.count_down(used, 0);
+        let keep = purge::idle_bound(used, peak, demand);
         let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
@@ -179,7 +161,7 @@ impl<S: System> Arena<S> {
     pub fn purge_without_help(&self) {
         let now = self.granules_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let excess = dirty.saturating_sub(purge::bound(used, used, 0, 0));
+        let excess = dirty.saturating_sub(purge::bound(used, used, 0));
         if excess > 0 && self.purger.lock.try_acquire() {
             self.purge_some(excess, WORTH_PURGING);
             self.purger.lock.release();
@@ -203,10 +185,9 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(before + bytes, Ordering::Relaxed);
     }
 
-    /// The recent peak of what is in use, and what is left of boost and stretch, after `released`
-    /// bytes were released. Threads that count at the same time may count a release once instead of
-    /// twice.
-    fn count_down(&self, used: usize, released: usize) -> Kept {
+    /// The recent peak of what is in use, and the boost that is left, after `released` bytes were
+    /// released. Threads that count at the same time may count a release once instead of twice.
+    fn count_down(&self, used: usize, released: usize) -> (usize, usize) {
         let purger = &self.purger;
         let time = self.system.milliseconds();
         let since = time.saturating_sub(purger.counted.load(Ordering::Relaxed));
@@ -214,13 +195,10 @@ impl<S: System> Arena<S> {
         let boost = purge::decayed(purger.boost.load(Ordering::Relaxed), since, released);
         purger.peak.store(peak, Ordering::Relaxed);
         purger.boost.store(boost, Ordering::Relaxed);
-        let stretch = purger.stretch.load(Ordering::Relaxed);
-        let stretch = purge::stretch_decayed(stretch, since, released);
-        purger.stretch.store(stretch, Ordering::Relaxed);
         if since >= purge::HALF_LIFE_MILLISECONDS {
             purger.counted.store(time, Ordering::Relaxed);
         }
-        Kept { peak, boost, stretch }
+        (peak, boost)
     }
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
@@ -233,15 +211,11 @@ impl<S: System> Arena<S> {
         self.purger.total.load(Ordering::Relaxed)
     }
 
-    /// Clean granules were claimed, for a long run or something shorter: if they were purged only
-    /// just now, keep more in future.
-    pub(crate) fn regret_purge(&self, bytes: usize, is_long: bool) {
+    /// Clean granules were claimed: if they were purged only just now, keep more in future.
+    pub(crate) fn regret_purge(&self, bytes: usize) {
         let recent = self.purger.recent.load(Ordering::Relaxed);
         if recent == 0 {
             return;
-        }
-        if is_long {
-            self.purger.clean_long.fetch_add(bytes, Ordering::Relaxed);
         }
         // The time, which is a system call, is not asked for each granule.
         let bytes = self.purger.clean.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -249,7 +223,6 @@ impl<S: System> Arena<S> {
             return;
         }
         self.purger.clean.store(0, Ordering::Relaxed);
-        let long = self.purger.clean_long.swap(0, Ordering::Relaxed);
         let time = self.system.milliseconds();
         let since = time.saturating_sub(self.purger.at.load(Ordering::Relaxed));
         if since > purge::REGRET_MILLISECONDS {
@@ -260,10 +233,8 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(recent - bytes, Ordering::Relaxed);
         let now = self.about_in_use();
         let ceiling = (now.used + now.dirty) * GRANULE;
-        let Kept { boost, stretch, .. } = self.count_down(now.used * GRANULE, 0);
+        let (_, boost) = self.count_down(now.used * GRANULE, 0);
         self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);
-        let stretch = purge::stretched(stretch, long, bytes, ceiling);
-        self.purger.stretch.store(stretch, Ordering::Relaxed);
     }
 
     /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest

@@ -69,7 +69,7 @@ impl<S: System> Arena<S> {
             }
         });
         if dirty < count {
-            self.regret_purge((count - dirty) as usize * GRANULE, true);
+            self.regret_purge((count - dirty) as usize * GRANULE);
         }
         account.claimed(count, dirty, &self.tally);
         Some((first.first(), dirty == 0))

@@ -3,8 +3,7 @@
 //! Free memory that was touched still counts as resident. Keeping some makes the next allocation
 //! cheap; the bound says how much: a share of what is in use, and more for a while after purged
 //! memory had to be faulted in again at once ("boost"), because then the bound was too tight for
-//! what the program does. Where that was for long runs, more may stay even than was in use
-//! ("stretch"): much of what is free then is in runs that are shorter than those asked for.
+//! what the program does.
 
 use crate::layout::BLOCK;
 
@@ -21,12 +20,6 @@ pub const REGRET_STEP: usize = BLOCK;
 pub const REGRET_MILLISECONDS: u64 = 100;
 /// So many bytes released without regret take one byte of the boost away.
 const RELEASES_TO_A_BYTE: usize = 8;
-/// The same for the stretch. Regret adds two for a byte, so a program of long runs that come and go
-/// all the time has one in 256 of its bytes purged too early.
-const RELEASES_TO_A_BYTE_OF_STRETCH: usize = 128;
-/// What the stretch may keep beyond what was in use until lately: one part in this many of that,
-/// and [`FLOOR`].
-const STRETCH: usize = 4;
 /// The boost, and what is left of a peak, halves in this time.
 pub const HALF_LIFE_MILLISECONDS: u64 = 1000;
 
@@ -49,24 +42,21 @@ pub fn demand(claimed: [usize; TICKS_REMEMBERED]) -> usize {
 
 /// The dirty free bytes that the background thread leaves: of those that were in use until lately,
 /// or may always stay, what two ticks of such [demand] will want.
-pub fn idle_bound(used: usize, peak: usize, stretch: usize, demand: usize) -> usize {
-    bound(used, peak, 0, stretch).max(peak.saturating_sub(used)).min(2 * demand)
+pub fn idle_bound(used: usize, peak: usize, demand: usize) -> usize {
+    bound(used, peak, 0).max(peak.saturating_sub(used)).min(2 * demand)
 }
 
 /// The dirty free bytes that may stay when `used` bytes are in use, and not long ago `peak` were:
-/// the usual share, and beyond that the boost, as far as it was in use until lately; and the
-/// stretch, as far as that leaves little more resident than was in use.
-pub fn bound(used: usize, peak: usize, boost: usize, stretch: usize) -> usize {
+/// the usual share, and beyond that the boost, as far as it was in use until lately.
+pub fn bound(used: usize, peak: usize, boost: usize) -> usize {
     let usual = FLOOR.max(used / SHARE);
-    let whole = peak + peak / STRETCH + FLOOR;
-    let stretched = (usual + stretch).min(whole.saturating_sub(used));
-    usual.max((usual + boost).min(peak.saturating_sub(used))).max(stretched)
+    usual.max((usual + boost).min(peak.saturating_sub(used)))
 }
 
 /// The dirty free bytes that may stay while a background thread purges what is not claimed again:
 /// nearly all that was given up since the recent peak.
-pub fn helped_bound(used: usize, peak: usize, stretch: usize) -> usize {
-    bound(used, peak, 0, stretch).max(peak.saturating_sub(used) / 16 * 15)
+pub fn helped_bound(used: usize, peak: usize) -> usize {
+    bound(used, peak, 0).max(peak.saturating_sub(used) / 16 * 15)
 }
 
 /// What counts as the recent peak `milliseconds` after it was `peak`, when `used` bytes are in use.
@@ -95,23 +85,10 @@ pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
     (boost + 2 * bytes).min(ceiling)
 }
 
-/// The stretch after `bytes` had to be claimed again too early, `long` of them for long runs: only
-/// what these are more than the others counts. A program that needs a long run now and then among
-/// many slabs does not lack long ones.
-pub fn stretched(stretch: usize, long: usize, bytes: usize, ceiling: usize) -> usize {
-    let others = bytes.saturating_sub(long);
-    raised(stretch, long.min(bytes).saturating_sub(others), ceiling)
-}
-
 /// The boost after `milliseconds` in which `released` bytes were released without regret. Both
 /// count: a program that frees everything may take no time to do so, and free nothing afterwards.
 pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
     halved(boost, milliseconds).saturating_sub(released / RELEASES_TO_A_BYTE)
-}
-
-/// The stretch after `milliseconds` in which `released` bytes were released.
-pub fn stretch_decayed(stretch: usize, milliseconds: u64, released: usize) -> usize {
-    halved(stretch, milliseconds).saturating_sub(released / RELEASES_TO_A_BYTE_OF_STRETCH)
 }
 
 #[cfg(test)]
@@ -120,31 +97,23 @@ mod tests {
 
     #[test]
     fn the_bound_follows_what_is_in_use_and_was_until_now() {
-        assert_eq!(bound(0, 0, 0, 0), FLOOR);
-        assert_eq!(bound(800 << 20, 800 << 20, 0, 0), 100 << 20);
+        assert_eq!(bound(0, 0, 0), FLOOR);
+        assert_eq!(bound(800 << 20, 800 << 20, 0), 100 << 20);
         // The boost alone keeps nothing that was not in use a moment ago.
-        assert_eq!(bound(0, 0, 1 << 30, 0), FLOOR);
-        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30, 0), 80 << 20);
-        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20, 0), FLOOR + (30 << 20));
-        assert_eq!(helped_bound(20 << 20, 100 << 20, 0), 75 << 20);
-        assert_eq!(helped_bound(20 << 20, 20 << 20, 0), FLOOR);
-    }
-
-    #[test]
-    fn where_long_runs_were_purged_too_early_little_more_stays_than_was_in_use() {
-        assert_eq!(bound(0, 0, 0, 1 << 30), FLOOR);
-        assert_eq!(bound(20 << 20, 100 << 20, 0, 1 << 30), (105 << 20) + FLOOR);
-        assert_eq!(bound(20 << 20, 20 << 20, 0, 2 << 20), FLOOR + (2 << 20));
-        assert_eq!(helped_bound(20 << 20, 20 << 20, 1 << 30), FLOOR + (5 << 20));
+        assert_eq!(bound(0, 0, 1 << 30), FLOOR);
+        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 80 << 20);
+        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), FLOOR + (30 << 20));
+        assert_eq!(helped_bound(20 << 20, 100 << 20), 75 << 20);
+        assert_eq!(helped_bound(20 << 20, 20 << 20), FLOOR);
     }
 
     #[test]
     fn after_half_a_second_without_claims_nothing_may_stay() {
         let (busy, idle) = ([0, 0, 0, 0, 1 << 30], [0; TICKS_REMEMBERED]);
         assert_eq!(TICKS_REMEMBERED as u64 * TICK_MILLISECONDS, 500);
-        assert_eq!(idle_bound(0, 1 << 30, 0, demand(busy)), 1 << 30);
-        assert_eq!(idle_bound(0, 1 << 30, 0, demand(idle)), 0);
-        assert_eq!(idle_bound(0, 0, 0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
+        assert_eq!(idle_bound(0, 1 << 30, demand(busy)), 1 << 30);
+        assert_eq!(idle_bound(0, 1 << 30, demand(idle)), 0);
+        assert_eq!(idle_bound(0, 0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
     }
 
     #[test]
@@ -168,14 +137,9 @@ mod tests {
     fn the_boost_rises_with_regret_and_falls_with_time_and_releases() {
         assert_eq!(raised(0, 10, 1000), 20);
         assert_eq!(raised(990, 10, 1000), 1000);
-        assert_eq!(stretched(0, 10, 10, 1000), 20);
-        assert_eq!(stretched(0, 8, 10, 1000), 12);
-        assert_eq!(stretched(7, 5, 10, 1000), 7);
-        assert_eq!(stretched(7, 99, 10, 1000), 27);
         assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 0), 512);
         assert_eq!(decayed(1024, 20 * HALF_LIFE_MILLISECONDS, 0), 0);
         assert_eq!(decayed(1024, 0, 4096), 512);
         assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 4096), 0);
-        assert_eq!(stretch_decayed(1024, HALF_LIFE_MILLISECONDS, 4096), 480);
     }
 }
