@@ -135,7 +135,20 @@ fn calls(findings: &Findings) -> Known {
             rate(value, "calls")
         ),
         source: "breakpoints, in short windows; records of mappings",
-        precision: "at least: counting slows the calls down".to_owned(),
+        precision: if called < value {
+            recorded(findings, "exact for mappings, but for lost records; not all calls")
+        } else {
+            "at least: counting slows the calls down".to_owned()
+        },
+    }
+}
+
+/// How precise a number of records is: as said, if they were taken all the time.
+fn recorded(findings: &Findings, always: &str) -> String {
+    if findings.recorded_share < 0.995 {
+        format!("recorded in {} of the time", percent(findings.recorded_share))
+    } else {
+        always.to_owned()
     }
 }
 
@@ -174,11 +187,7 @@ fn churn(findings: &Findings) -> Known {
         value,
         words: rate(value, "threads begin"),
         source: "records of the kernel's events",
-        precision: if findings.recorded_share < 0.995 {
-            format!("recorded in {} of the time", percent(findings.recorded_share))
-        } else {
-            "exact, but for lost records".to_owned()
-        },
+        precision: recorded(findings, "exact, but for lost records"),
     }
 }
 
@@ -283,6 +292,21 @@ mod tests {
         let told = charges(&none, Ok(()));
         assert_eq!(value(&told, "allocator_cpu"), None);
         assert_eq!(value(&told, "threads_begun"), Some(12.0));
+    }
+
+    #[test]
+    fn what_was_recorded_for_a_part_of_the_time_is_not_called_exact() {
+        let precision = |findings, name: &str| {
+            let told = charges(&findings, Ok(()));
+            told.into_iter().find(|charge| charge.name == name).expect("there").precision
+        };
+        let always = Findings { recorded_share: 1.0, mappings_per_second: 80.0, ..findings() };
+        let partly = Findings { recorded_share: 0.25, ..always.clone() };
+        for name in ["threads_begun", "mapping_calls"] {
+            assert!(precision(always.clone(), name).expect("known").starts_with("exact"));
+            let said = precision(partly.clone(), name).expect("known");
+            assert_eq!(said, "recorded in 25 % of the time", "{name}");
+        }
     }
 
     #[test]

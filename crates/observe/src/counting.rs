@@ -165,3 +165,36 @@ impl Counting {
         self.window = counted.map(|counts| (counts, call_ns));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn windows_come_with_many_calls_and_go_with_few() {
+        let mut policy = Policy::new(None, 0);
+        let mut after = |calls| {
+            policy.close_interval(std::iter::empty(), calls, SECOND_NS, SECOND_NS);
+            policy.in_windows
+        };
+        let afforded = AFFORDED as u64;
+        assert!(!after(afforded));
+        assert!(after(afforded + 1));
+        assert!(after(afforded / 2), "they do not come and go with every interval");
+        assert!(!after(afforded / 2 - 1));
+    }
+
+    #[test]
+    fn it_is_seen_again_whether_windows_are_needed_after_twice_the_time() {
+        let mut policy = Policy::new(None, 0);
+        policy.close_window(std::iter::empty(), SECOND_NS);
+        assert_eq!(policy.until_ns(), 2 * SECOND_NS);
+        policy.in_windows = true;
+        policy.close_window(std::iter::empty(), 2 * SECOND_NS);
+        assert_eq!(policy.until_ns(), u64::MAX, "the next opens with the next interval");
+        policy.open_window(std::iter::empty(), 3 * SECOND_NS);
+        assert_eq!(policy.until_ns(), 3 * SECOND_NS + WINDOW.as_nanos() as u64);
+    }
+}

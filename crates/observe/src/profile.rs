@@ -147,7 +147,9 @@ impl Profile {
         if on && self.session.is_none() {
             // Where there is nobody left to record, there is nothing to know.
             self.session = Session::of(self.pid).ok();
-            self.recorded.begin(clock::now_ns());
+            if self.session.is_some() {
+                self.recorded.begin(clock::now_ns());
+            }
         }
         if let Some(session) = &self.session {
             session.sample_time(on);
@@ -418,9 +420,9 @@ impl Windows {
 
     /// How long it is until there is something to be done.
     fn left(&self) -> Duration {
-        // A window that could not be opened yet is tried again when samples have come.
+        // A window that could not be opened yet waits for samples, which are taken anyway.
         let left = self.duty.left_ns(clock::now_ns());
-        if left == 0 { SAMPLED_AT_LEAST } else { Duration::from_nanos(left) }
+        if left == 0 { Duration::MAX } else { Duration::from_nanos(left) }
     }
 
     /// Calls a second.

@@ -54,12 +54,20 @@ fn the_arena_and_the_functions_that_wait_for_it_are_named() {
 
 #[test]
 fn arenas_of_threads_are_numbered() {
-    let Some(report) = report("arena_many.c", "2") else { return };
-    let locks = rows(&report).iter().filter(|row| row["kind"] == "allocator_lock");
-    let mut names: Vec<_> = locks.map(|row| row["name"].as_str().expect("a name")).collect();
-    // In which of them threads meet is chance.
-    names.retain(|name| *name != "glibc main_arena");
-    assert_eq!(names, ["glibc arena #2"], "{report:#}");
+    let mut last = Value::Null;
+    // In which of them threads meet is chance, and on a busy machine few are seen to.
+    for seconds in ["2", "4", "8"] {
+        let Some(report) = report("arena_many.c", seconds) else { return };
+        let locks = rows(&report).iter().filter(|row| row["kind"] == "allocator_lock");
+        let mut names: Vec<_> = locks.map(|row| row["name"].as_str().expect("a name")).collect();
+        names.retain(|name| *name != "glibc main_arena");
+        assert!(names.iter().all(|&name| name == "glibc arena #2"), "{report:#}");
+        if !names.is_empty() {
+            return;
+        }
+        last = report;
+    }
+    panic!("nobody waited for the second arena: {last:#}");
 }
 
 #[test]

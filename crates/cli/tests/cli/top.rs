@@ -179,23 +179,22 @@ fn very_many_calls_are_estimated_rather_than_all_counted() {
     let ended = run(&["--quiet", "top", "--json", "--interval", "1", "--", &program]).with(0);
     let own: f64 = ended.err.trim().parse().expect("its own count");
     let reports: Vec<_> = ended.out.lines().map(json).collect();
-    if reports[0]["rows"][0]["system_calls"].is_null() {
-        return skipped("tracepoints are for root, and need tracefs");
-    }
-    if own < 1e6 {
-        return skipped("the machine is too busy for very many calls");
-    }
     let precise = |report: &Value| {
         let sources = report["sources"].as_array().expect("a list").iter();
         let mut calls = sources.filter(|source| source["of"] == "SCL, SIG");
         calls.next().and_then(|source| source["precision"].as_str()).unwrap_or_default().to_owned()
     };
+    if precise(&reports[0]).is_empty() {
+        return skipped("tracepoints are for root, and need tracefs");
+    }
+    if own < 1e6 {
+        return skipped("the machine is too busy for very many calls");
+    }
     assert!(precise(&reports[0]).starts_with("estimates"), "{:#}", reports[0]);
     let rows = reports.iter().flat_map(|report| report["rows"].as_array().expect("rows"));
     let counted: u64 = rows.filter_map(|row| row["system_calls"].as_u64()).sum();
-    // A window is a fiftieth of the time, and a busy machine gives the program little of some.
+    // What counting takes is known about only, and these calls take no longer than that.
     let ratio = counted as f64 / own;
-    println!("{counted} estimated, {own} made");
     assert!((0.5..2.0).contains(&ratio), "{counted} estimated, {own} made");
 }
 
