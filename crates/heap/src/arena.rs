@@ -20,6 +20,7 @@ use crate::purge::Purger;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
+use crate::zeroing::Zeroing;
 use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
@@ -42,6 +43,7 @@ pub struct Arena<S: System> {
     pub(crate) direct: DirectMappings,
     pub(crate) purger: Purger,
     pub(crate) populated: Populated,
+    pub(crate) zeroing: Zeroing,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
     /// Whether every object is looked at when it comes and goes.
@@ -162,6 +164,7 @@ impl<S: System> Arena<S> {
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
                 populated: Populated::new(),
+                zeroing: Zeroing::default(),
                 magazines: Stock::new(order::MAGAZINES),
                 outboxes: Stock::new(order::OUTBOXES),
                 hardening: Hardening::new(secret),

@@ -48,3 +48,4 @@ mod take;
 pub mod tally;
 pub mod usage;
 mod watch;
+mod zeroing;

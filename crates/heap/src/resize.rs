@@ -93,6 +93,9 @@ impl ThreadCache {
         size: usize,
     ) -> Result<Option<usize>, Invalid> {
         let (kind, usable) = arena.find(address)?;
+        if let InUse::Run(g) = kind {
+            arena.forget_zeroed(g);
+        }
         if self.fits_in_place(arena, kind, usable, size) {
             return Ok(Some(address));
         }

@@ -43,7 +43,8 @@ impl<S: System> Arena<S> {
             self.take_blocks(count, align.div_ceil(BLOCK), prefer, account)?
         };
         // SAFETY: the granules are the caller's, and so is their local part.
-        unsafe { (*self.local(g)).run = count };
+        let local = unsafe { &mut *self.local(g) };
+        (local.run, local.zeroed) = (count, false);
         self.tag(g).set(RUN, 0);
         Some(Given { address: self.tables.address(g), zero: clean })
     }
@@ -91,6 +92,10 @@ impl<S: System> Arena<S> {
     /// Frees a run.
     pub(crate) fn give_run(&self, g: Granule, account: &Account) {
         let count = self.run_granules(g);
+        // SAFETY: the run is the caller's.
+        if unsafe { (*self.local(g)).zeroed } {
+            self.look_at_zeroed(g);
+        }
         self.tag(g).clear();
         self.release_run_granules(g, count, account);
     }

@@ -11,7 +11,8 @@ use freehold_sync::word::Count;
 
 impl SlabLocal {
     /// A slab all of whose objects are untouched.
-    pub const NEW: Self = Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0, lowest: 0 };
+    pub const NEW: Self =
+        Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0, zeroed: false, lowest: 0 };
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab
     /// is detached as it is. Below zero when bits were collected whose frees are not yet counted.

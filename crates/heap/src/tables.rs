@@ -79,6 +79,8 @@ pub struct SlabLocal {
     pub prev: u32,
     /// For a run: its granules.
     pub run: u32,
+    /// For a run: whether it was given out as zero, and is to be looked at when it is freed.
+    pub(crate) zeroed: bool,
     /// The first word of bits that may have one that the balance counts.
     pub(crate) lowest: u16,
 }

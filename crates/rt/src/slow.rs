@@ -18,10 +18,6 @@ use freehold_heap::layout::{Granule, UNIT, at};
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, System};
 
-/// From this size on, clearing memory that was used before costs more than returning it to the
-/// system, which gives it back zeroed.
-const PURGE_RATHER_THAN_CLEAR: usize = 4 << 20;
-
 /// Runs `f` with the thread's storage and the arena, marked busy. `None` if the thread is busy
 /// already, or there is no arena.
 fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R> {
@@ -224,26 +220,7 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
             return object;
         }
     }
-    enter_or_emergency(size, UNIT, true, |local, arena| {
-        let given = local.cache.take(arena, size, UNIT, Prefer::Clean)?;
-        if !given.zero {
-            clear(arena, given.address, size);
-        }
-        Some(given.address)
-    })
-}
-
-/// Makes memory zero that was just given out.
-fn clear(arena: &Arena<Linux>, address: usize, size: usize) {
-    let (whole, page) = (size >= PURGE_RATHER_THAN_CLEAR, 64 * 1024);
-    let middle = size / page * page;
-    let purged = whole
-        && address.is_multiple_of(page)
-        // SAFETY: pages that lie inside an object that the caller has just been given.
-        && unsafe { arena.system().purge(address, middle) };
-    let done = if purged { middle } else { 0 };
-    // SAFETY: the rest of the same object.
-    unsafe { ptr::write_bytes(at::<u8>(address + done), 0, size - done) };
+    enter_or_emergency(size, UNIT, true, |local, arena| local.cache.take_zeroed(arena, size))
 }
 
 /// Takes an object back that the fast path did not keep. Null is ignored.

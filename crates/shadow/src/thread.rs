@@ -37,14 +37,9 @@ impl<'a, S: System> Thread<'a, S> {
         self.cache.take(self.arena, size, align, Prefer::Dirty).map(|given| given.address)
     }
 
-    /// Memory that is zero, cleared only if it has to be.
+    /// Memory that is zero.
     pub fn alloc_zeroed(&mut self, size: usize) -> Option<usize> {
-        let given = self.cache.take(self.arena, size, 16, Prefer::Clean)?;
-        if !given.zero {
-            // SAFETY: just given out, with at least `size` bytes.
-            unsafe { std::ptr::write_bytes(given.address as *mut u8, 0, size) };
-        }
-        Some(given.address)
+        self.cache.take_zeroed(self.arena, size)
     }
 
     /// Frees an object.

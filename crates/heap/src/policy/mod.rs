@@ -6,3 +6,4 @@ pub mod populate;
 pub mod purge;
 pub mod retain;
 pub mod scavenge;
+pub mod zeroing;

@@ -7,3 +7,4 @@ mod parcels;
 mod populating;
 mod scavenging;
 mod support;
+mod zeroing;
