@@ -1,9 +1,9 @@
 //! Giving dirty free memory back to the system.
 //!
 //! Whoever releases granules looks, now and then, whether too many are free and dirty (the policy
-//! says how many may be), and purges some: wholly free blocks first, and of those the highest,
-//! since claims prefer the lowest; then long free runs in open blocks. The purger owns what it
-//! purges for that time, like any other claimer. One thread purges at a time, the others go on.
+//! says how many may be), and purges some: wholly free blocks first, then long free runs in open
+//! blocks; of each the highest, since claims prefer the lowest. The purger owns what it purges for
+//! that time, like any other claimer. One thread purges at a time, the others go on.
 //!
 //! Who only releases cannot know whether what is dirty will be claimed again. So where a background
 //! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
@@ -238,7 +238,7 @@ impl<S: System> Arena<S> {
     }
 
     /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest
-    /// down, then runs of at least `worth` granules in open blocks.
+    /// down, then runs of at least `worth` granules in open blocks, likewise.
     fn purge_some(&self, target: usize, worth: u32) -> usize {
         let zones = self.committed_blocks().div_ceil(ZONE_BLOCKS);
         let mut purged = 0;
@@ -251,9 +251,10 @@ impl<S: System> Arena<S> {
             }
         }
         for zone in (0..zones).rev() {
-            for i in ones(self.zone(zone).open.load(Ordering::Relaxed)) {
+            let open = self.zone(zone).open.load(Ordering::Relaxed);
+            for i in ones(open.reverse_bits()) {
                 if purged < target {
-                    purged += self.purge_open(Block(zone * ZONE_BLOCKS + i), worth);
+                    purged += self.purge_open(Block(zone * ZONE_BLOCKS + 63 - i), worth);
                 }
             }
         }
