@@ -467,6 +467,7 @@ impl ThreadCache {
             arena.let_go_of_medium(bins);
         }
         if let Some(heap) = self.heap() {
+            arena.let_go_of_runs(heap);
             arena.let_go_of_slabs(&mut heap.hold());
         }
         Ok(())

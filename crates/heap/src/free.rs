@@ -27,7 +27,9 @@ pub enum Found {
     Small(Granule, Class),
     /// In this granule, of a slab of medium objects of this class.
     Medium(Granule, Class),
-    /// In no slab.
+    /// In the first granule of a run.
+    Run,
+    /// In neither.
     Other,
 }
 
@@ -62,6 +64,8 @@ impl<S: System> Arena<S> {
             Found::Small(g, class)
         } else if class.is_medium() {
             Found::Medium(g, class)
+        } else if class == Class(RUN) {
+            Found::Run
         } else {
             Found::Other
         }
@@ -150,7 +154,7 @@ impl ThreadCache {
 
     /// Puts an object where it costs least: a small one of another heap's into the parcel for that
     /// heap, if there is one with room; a medium one of the slab that the thread is taking from
-    /// back there, others into the outbox.
+    /// back there, others into the outbox; a run among the hot ones.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
@@ -162,6 +166,11 @@ impl ThreadCache {
             Found::Medium(g, class) => {
                 // SAFETY: as above.
                 let put = unsafe { self.put_aside_medium(arena, g, class, address) };
+                if put { PutAside::Done } else { PutAside::Not }
+            }
+            Found::Run => {
+                // SAFETY: as above.
+                let put = unsafe { self.put_run(arena, address) };
                 if put { PutAside::Done } else { PutAside::Not }
             }
             Found::Other => PutAside::Not,

@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
 use crate::class::{Class, SMALL_CLASSES};
 use crate::depot::Depots;
+use crate::hot_runs::HotRuns;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
@@ -98,6 +99,8 @@ pub struct Heap {
     magazines: [AtomicUsize; SMALL_CLASSES + 1],
     /// Full magazines for each class. Used by the leaseholder alone.
     depots: UnsafeCell<Depots>,
+    /// Runs that were freed last. Used by the leaseholder alone.
+    pub(crate) hot_runs: HotRuns,
     /// Whether magazines have been made.
     furnished: AtomicBool,
     /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
@@ -159,6 +162,7 @@ impl Heap {
             inboxes: [const { Inbox::new() }; SMALL_CLASSES + 1],
             magazines: [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1],
             depots: UnsafeCell::new(Depots::new()),
+            hot_runs: HotRuns::new(),
             furnished: AtomicBool::new(false),
             receives: AtomicBool::new(false),
         }

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::class::Class;
 use crate::layout::{GRANULE, Granule};
 use crate::outbox::FreedTwice;
-use crate::tables::RUN;
+use crate::tables::{HOT, RUN};
 use core::fmt;
 use freehold_sys::System;
 
@@ -164,6 +164,7 @@ impl<S: System> Arena<S> {
         let tag = self.tag(g);
         match tag.class() {
             0 => self.explain_untagged(address, g),
+            RUN if tag.delta() == u32::from(HOT) => Invalid::NotAllocated { address },
             RUN => {
                 let start = self.tables.address(g);
                 let size = self.run_granules(g) as usize * GRANULE;
@@ -178,10 +179,14 @@ impl<S: System> Arena<S> {
         }
     }
 
+    fn is_run_in_use(&self, g: Granule) -> bool {
+        self.tag(g).class() == RUN && self.tag(g).delta() == 0
+    }
+
     /// A granule without a tag is free, or inside a run that starts further down.
     fn explain_untagged(&self, address: usize, g: Granule) -> Invalid {
         let nearest = (0..g.0).rev().map(Granule).find(|&g| self.tag(g).class() != 0);
-        if let Some(head) = nearest.filter(|&head| self.tag(head).class() == RUN) {
+        if let Some(head) = nearest.filter(|&head| self.is_run_in_use(head)) {
             let (start, granules) = (self.tables.address(head), self.run_granules(head));
             if g.0 < head.0 + granules {
                 return Invalid::Interior { address, start, size: granules as usize * GRANULE };

@@ -52,6 +52,12 @@ impl Leases {
         usize::from(self.shared) + usize::from(self.exclusive)
     }
 
+    /// How many exclusive heaps were made so far.
+    pub(crate) fn exclusive_made(&self) -> u16 {
+        // Relaxed: a figure for policies.
+        self.exclusive_made.load(Ordering::Relaxed)
+    }
+
     /// The numbers of the heaps made so far.
     pub(crate) fn made(&self) -> impl Iterator<Item = u16> + use<> {
         // Acquire pairs with the Release in `make_heap`.
@@ -82,6 +88,7 @@ impl<S: System> Arena<S> {
     pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
         // SAFETY: the leaseholder alone uses the medium bins.
         let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        released += self.let_go_of_runs(heap);
         for class in (1..=SMALL_CLASSES as u8).map(Class) {
             // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
             while let Some(rounds) = unsafe { heap.with_depots(|it| it.empty_one(class)) } {

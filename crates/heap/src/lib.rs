@@ -26,6 +26,7 @@ mod guard;
 pub mod hardened;
 pub mod heap;
 mod hot;
+mod hot_runs;
 pub mod invalid;
 pub mod layout;
 pub mod lease;

@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, Granule};
 use crate::medium::Given;
-use crate::tables::RUN;
+use crate::tables::{HOT, RUN};
 use crate::tally::Account;
 use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::{ALL, mask};
@@ -86,16 +86,15 @@ impl<S: System> Arena<S> {
     /// The run that starts at `address`, if one does.
     pub(crate) fn run_at(&self, address: usize) -> Option<Granule> {
         let g = self.granule_of(address)?;
-        (self.tag(g).class() == RUN && address.is_multiple_of(GRANULE)).then_some(g)
+        let tag = self.tag(g);
+        let in_use = tag.class() == RUN && tag.delta() != u32::from(HOT);
+        (in_use && address.is_multiple_of(GRANULE)).then_some(g)
     }
 
     /// Frees a run.
     pub(crate) fn give_run(&self, g: Granule, account: &Account) {
         let count = self.run_granules(g);
-        // SAFETY: the run is the caller's.
-        if unsafe { (*self.local(g)).zeroed } {
-            self.look_at_zeroed(g);
-        }
+        self.look_if_zeroed(g);
         self.tag(g).clear();
         self.release_run_granules(g, count, account);
     }

@@ -26,6 +26,9 @@ pub struct Tag {
 /// In place of a class: the first granule of a run.
 pub const RUN: u8 = u8::MAX;
 
+/// In place of the distance to a slab's start: a run that is free, and hot.
+pub(crate) const HOT: u8 = 1;
+
 impl Tag {
     /// The class of the slab here, [`RUN`], or 0.
     #[inline]

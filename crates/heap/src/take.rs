@@ -159,7 +159,10 @@ impl ThreadCache {
         self.settle_in(arena);
         let nowhere = Home::default();
         let (home, tally) = match self.heap() {
-            Some(heap) => (&heap.run_home, &heap.tally),
+            Some(heap) => {
+                arena.note_run_claimed(heap);
+                (&heap.run_home, &heap.tally)
+            }
             None => (&nowhere, &arena.tally),
         };
         let align = align.max(UNIT);

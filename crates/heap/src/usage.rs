@@ -43,16 +43,17 @@ impl Usage {
 impl<S: System> Arena<S> {
     /// Counts. Takes each heap's lock for a moment, one after the other.
     pub fn usage(&self) -> Usage {
-        let granules = self.granules_in_use();
+        let (granules, hot) = (self.granules_in_use(), self.hot_granules());
         let (direct_mappings, direct) = self.direct.count();
         let (free_objects, free_in_slabs) = self.count_free_objects();
         Usage {
             committed: self.committed_blocks() as usize * BLOCK,
             // Freed runs that wait in hardened mode have no memory.
-            claimed: (granules.used * GRANULE).saturating_sub(self.hardening.waiting()),
+            claimed: (granules.used.saturating_sub(hot) * GRANULE)
+                .saturating_sub(self.hardening.waiting()),
             free_in_slabs,
             free_objects,
-            dirty: granules.dirty * GRANULE,
+            dirty: (granules.dirty + hot) * GRANULE,
             direct,
             direct_mappings,
             purged: self.purged_bytes(),

@@ -9,7 +9,9 @@
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
+use crate::class::MEDIUM_MAX;
 use crate::layout::{GRANULE, Granule, UNIT, at};
+use crate::medium::Given;
 use crate::policy::zeroing;
 use crate::tables::RUN;
 use core::ptr;
@@ -53,9 +55,19 @@ impl<S: System> Arena<S> {
         unsafe { (*self.local(g)).zeroed = false };
     }
 
-    /// Looks whether the program has written to a run that was given out as zero, and that its
-    /// caller is about to release.
-    pub(crate) fn look_at_zeroed(&self, g: Granule) {
+    /// Looks, if a run was given out as zero, whether the program has written to it. For whoever
+    /// frees it.
+    #[inline]
+    pub(crate) fn look_if_zeroed(&self, g: Granule) {
+        // SAFETY: the run is the caller's.
+        let zeroed = unsafe { &mut (*self.local(g)).zeroed };
+        if core::mem::take(zeroed) {
+            self.look_at_zeroed(g);
+        }
+    }
+
+    #[cold]
+    fn look_at_zeroed(&self, g: Granule) {
         // Not its first page, where even the least used table has something; and not its last
         // granule, of which the program may have asked for a part only.
         let pages = (self.run_granules(g) as usize - 1) * GRANULE / LOOK - 1;
@@ -77,8 +89,13 @@ impl ThreadCache {
     pub fn take_zeroed<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let large = size >= zeroing::LARGE;
         let lazily = large && arena.is_little_written();
-        let prefer = if lazily { Prefer::Clean } else { Prefer::Dirty };
-        let given = self.take(arena, size, UNIT, prefer)?;
+        let given = if lazily {
+            self.take(arena, size, UNIT, Prefer::Clean)
+        } else {
+            let hot = (size > MEDIUM_MAX).then(|| self.pop_run(arena, size)).flatten();
+            let hot = hot.map(|address| Given { address, zero: false });
+            hot.or_else(|| self.take(arena, size, UNIT, Prefer::Dirty))
+        }?;
         let run = arena.granule_of(given.address).filter(|_| large);
         debug_assert!(run.is_none_or(|g| arena.tag(g).class() == RUN));
         if !given.zero {

@@ -147,12 +147,12 @@ pub fn allocate(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
         return refill(size);
     }
-    if size > MEDIUM_MAX {
-        return allocate_run(size);
-    }
-    let class = Class::of_medium(size);
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
+    if size > MEDIUM_MAX {
+        return allocate_run(cache, size);
+    }
+    let class = Class::of_medium(size);
     if !cache.is_busy() {
         cache.set_busy(true);
         let given = cache.pop_medium(class);
@@ -174,7 +174,21 @@ fn allocate_medium(size: usize) -> *mut u8 {
 }
 
 #[inline(never)]
-fn allocate_run(size: usize) -> *mut u8 {
+fn allocate_run(cache: &mut ThreadCache, size: usize) -> *mut u8 {
+    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
+        cache.set_busy(true);
+        let hot = cache.pop_run(arena, size);
+        cache.set_busy(false);
+        if let Some(address) = hot {
+            return at(address);
+        }
+    }
+    claim_run(size)
+}
+
+/// Gives out a run of which the thread has none at hand.
+#[inline(never)]
+fn claim_run(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
@@ -241,6 +255,7 @@ pub unsafe fn deallocate(object: *mut u8) {
             match arena.slab_at(object.addr()) {
                 Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
                 Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
+                Found::Run => deallocate_run(cache, arena, object),
                 Found::Other => deallocate_rarely(object),
             }
         };
@@ -294,6 +309,19 @@ unsafe fn deallocate_medium(
     cache.set_busy(false);
     if !done {
         // SAFETY: the caller gives the object up.
+        unsafe { deallocate_rarely(object) }
+    }
+}
+
+/// Takes back a run.
+#[inline(never)]
+unsafe fn deallocate_run(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
+    cache.set_busy(true);
+    // SAFETY: the caller gives the object up.
+    let done = unsafe { cache.put_run(arena, object.addr()) };
+    cache.set_busy(false);
+    if !done {
+        // SAFETY: as above.
         unsafe { deallocate_rarely(object) }
     }
 }

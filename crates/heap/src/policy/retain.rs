@@ -1,5 +1,6 @@
 //! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
 
+use crate::layout::GRANULE;
 use freehold_sync::inbox;
 
 /// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
@@ -52,6 +53,20 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
 pub const fn hot(size: usize, most: usize) -> usize {
     let n = 32 * 1024 / size;
     if n > most { most } else { n }
+}
+
+/// The most hot runs that a heap keeps.
+pub const HOT_RUNS_MOST: usize = 8;
+
+/// Bytes of hot runs that all heaps together keep, but for what each may keep in any case.
+const HOT_RUN_BYTES: usize = 2 << 20;
+
+/// Bytes of hot runs that a heap may keep in any case.
+pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
+
+/// How many granules of runs a heap keeps hot, when there are so many heaps.
+pub fn hot_run_granules(heaps: usize) -> u32 {
+    ((HOT_RUN_BYTES / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
 /// How many objects of a size a thread gathers before they go to another heap's inbox.

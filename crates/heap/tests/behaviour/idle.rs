@@ -56,10 +56,10 @@ fn a_little_that_is_claimed_keeps_only_a_little() {
     let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
     burst(&mut thread, 100);
     for _ in 0..10 {
-        burst(&mut thread, 2);
+        burst(&mut thread, 4);
         tick(&estate, &mut watch);
     }
-    burst(&mut thread, 2);
+    burst(&mut thread, 4);
     let (dirty, more) = tick(&estate, &mut watch);
     assert!((2..=4).contains(&dirty) && more, "{dirty} MiB");
 }

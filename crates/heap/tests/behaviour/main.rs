@@ -1,5 +1,6 @@
 //! How the heap behaves, by what its callers can observe. One binary, a file for each subject.
 
+mod hot_runs;
 mod idle;
 mod many_threads;
 mod one_thread;

@@ -272,12 +272,12 @@ fn memory_that_the_system_does_not_take_back_is_given_back_later() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
     let system = estate.arena().system();
-    let all: Vec<_> = (0..8).map(|_| thread.alloc(2 << 20).unwrap()).collect();
+    let all: Vec<_> = (0..8).map(|_| thread.alloc(3 << 20).unwrap()).collect();
     system.fail_after(0);
     thread.free_all(all);
     assert_eq!(estate.arena().purge_all(), 0);
     system.recover();
-    assert_eq!(estate.arena().purge_all(), 16 << 20);
+    assert_eq!(estate.arena().purge_all(), 24 << 20);
 }
 
 #[test]
