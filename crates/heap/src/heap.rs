@@ -143,28 +143,42 @@ impl<'a> Held<'a> {
 }
 
 impl Heap {
-    /// A heap with the given number, and a map reserved at `map`.
-    pub(crate) fn new(id: u16, exclusive: bool, map: usize, map_bytes: usize) -> Self {
-        Self {
-            lock: Lock::new(order::HEAP),
-            id,
-            exclusive,
-            leased: AtomicBool::new(false),
-            link: AtomicU32::new(0),
-            slab_home: Home::default(),
-            run_home: Home::default(),
-            map,
-            mapped: AtomicU32::new(0),
-            map_bytes,
-            attached: UnsafeCell::new([Attached::default(); SMALL_CLASSES + 1]),
-            medium: UnsafeCell::new(MediumBins::new()),
-            tally: Tally::default(),
-            inboxes: [const { Inbox::new() }; SMALL_CLASSES + 1],
-            magazines: [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1],
-            depots: UnsafeCell::new(Depots::new()),
-            hot_runs: HotRuns::new(),
-            furnished: AtomicBool::new(false),
-            receives: AtomicBool::new(false),
+    /// Makes a heap with the given number, and a map reserved at `map`, field by field: a whole one
+    /// on the stack would stay resident there, in each thread that makes one.
+    ///
+    /// # Safety
+    /// The place is the caller's, and aligned.
+    #[inline(never)]
+    pub(crate) unsafe fn make_at(
+        place: *mut Self,
+        id: u16,
+        exclusive: bool,
+        (map, map_bytes): (usize, usize),
+    ) {
+        // SAFETY: the caller's promise; each is a field of the place, and none is left out.
+        unsafe {
+            (&raw mut (*place).lock).write(Lock::new(order::HEAP));
+            (&raw mut (*place).id).write(id);
+            (&raw mut (*place).exclusive).write(exclusive);
+            (&raw mut (*place).leased).write(AtomicBool::new(false));
+            (&raw mut (*place).link).write(AtomicU32::new(0));
+            (&raw mut (*place).slab_home).write(Home::default());
+            (&raw mut (*place).run_home).write(Home::default());
+            (&raw mut (*place).map).write(map);
+            (&raw mut (*place).mapped).write(AtomicU32::new(0));
+            (&raw mut (*place).map_bytes).write(map_bytes);
+            let none = [Attached::default(); SMALL_CLASSES + 1];
+            (&raw mut (*place).attached).write(UnsafeCell::new(none));
+            (&raw mut (*place).medium).write(UnsafeCell::new(MediumBins::new()));
+            (&raw mut (*place).tally).write(Tally::default());
+            let closed = [const { Inbox::new() }; SMALL_CLASSES + 1];
+            (&raw mut (*place).inboxes).write(closed);
+            let none = [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1];
+            (&raw mut (*place).magazines).write(none);
+            (&raw mut (*place).depots).write(UnsafeCell::new(Depots::new()));
+            (&raw mut (*place).hot_runs).write(HotRuns::new());
+            (&raw mut (*place).furnished).write(AtomicBool::new(false));
+            (&raw mut (*place).receives).write(AtomicBool::new(false));
         }
     }
 

@@ -193,7 +193,7 @@ impl<S: System> Arena<S> {
         None
     }
 
-    fn make_heap(&self, id: u16, exclusive: bool, (map, map_bytes): (usize, usize)) -> Option<()> {
+    fn make_heap(&self, id: u16, exclusive: bool, map: (usize, usize)) -> Option<()> {
         let page = self.system.page_size();
         let place = self.heap_place(id);
         let from = place.addr() / page * page;
@@ -204,7 +204,7 @@ impl<S: System> Arena<S> {
             return None;
         }
         // SAFETY: committed just now, and nobody knows of this heap yet.
-        unsafe { place.write(Heap::new(id, exclusive, map, map_bytes)) };
+        unsafe { Heap::make_at(place, id, exclusive, map) };
         Some(())
     }
 

@@ -117,26 +117,24 @@ pub(crate) struct Outbox {
 impl Stocked for Outbox {
     const MOST: usize = 4096;
 
+    /// In place: a whole one on the stack would stay resident there, in each thread. Where zeros
+    /// will do nothing is written: slots are unused, nothing is held back.
+    #[inline(never)]
     unsafe fn make_at(place: *mut Self) {
-        let new = Self {
-            masks: [[0; WORDS]; SLOTS],
-            keys: [UNUSED; SLOTS],
-            counts: [0; SLOTS],
-            used: [0; SLOTS / 64],
-            left: retain::outbox_bytes(0, 1) as isize,
-            limit: retain::outbox_bytes(0, 1) as isize,
-            next: 0,
-            passed: 0,
-            inbox_parcels: PARCELS_AT_FIRST,
-            parcels_left: PARCELS_BETWEEN_LOOKS,
-            classes: 0,
-            classes_before: 0,
-            fresh: Fresh::NONE,
-            parcels: [Parcel::NONE; MAGAZINES],
-            link: AtomicU32::new(0),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { place.write(new) };
+        const _: () = assert!(UNUSED.0 == 0);
+        let bytes = retain::outbox_bytes(0, 1) as isize;
+        // SAFETY: the caller's promise; each is a field of the place.
+        unsafe {
+            (&raw mut (*place).left).write(bytes);
+            (&raw mut (*place).limit).write(bytes);
+            (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
+            (&raw mut (*place).parcels_left).write(PARCELS_BETWEEN_LOOKS);
+            (&raw mut (*place).fresh).write(Fresh::NONE);
+            let parcels = (&raw mut (*place).parcels).cast::<Parcel>();
+            for n in 0..MAGAZINES {
+                parcels.add(n).write(Parcel::NONE);
+            }
+        }
     }
 
     fn link(&self) -> &AtomicU32 {
