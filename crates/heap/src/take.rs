@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer};
 use crate::cache::{Holding, ThreadCache};
 use crate::class::{Class, MEDIUM_MAX};
-use crate::layout::{UNIT, at};
+use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::{Given, MediumBins};
 use crate::tally::Account;
@@ -21,7 +21,12 @@ impl ThreadCache {
         prefer: Prefer,
     ) -> Option<Given> {
         if size > MEDIUM_MAX {
-            return self.take_run(arena, size, align, prefer);
+            let hot = prefer == Prefer::Dirty && align <= GRANULE;
+            let hot = if hot { self.pop_run(arena, size) } else { None };
+            return match hot {
+                Some(address) => Some(Given { address, zero: false }),
+                None => self.take_run(arena, size, align, prefer),
+            };
         }
         match Class::of_aligned(size, align) {
             Some(class) if class.is_small() => {

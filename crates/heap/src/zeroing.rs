@@ -9,9 +9,7 @@
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
-use crate::class::MEDIUM_MAX;
 use crate::layout::{GRANULE, Granule, UNIT, at};
-use crate::medium::Given;
 use crate::policy::zeroing;
 use crate::tables::RUN;
 use core::ptr;
@@ -89,13 +87,8 @@ impl ThreadCache {
     pub fn take_zeroed<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let large = size >= zeroing::LARGE;
         let lazily = large && arena.is_little_written();
-        let given = if lazily {
-            self.take(arena, size, UNIT, Prefer::Clean)
-        } else {
-            let hot = (size > MEDIUM_MAX).then(|| self.pop_run(arena, size)).flatten();
-            let hot = hot.map(|address| Given { address, zero: false });
-            hot.or_else(|| self.take(arena, size, UNIT, Prefer::Dirty))
-        }?;
+        let prefer = if lazily { Prefer::Clean } else { Prefer::Dirty };
+        let given = self.take(arena, size, UNIT, prefer)?;
         let run = arena.granule_of(given.address).filter(|_| large);
         debug_assert!(run.is_none_or(|g| arena.tag(g).class() == RUN));
         if !given.zero {

@@ -27,6 +27,24 @@ fn the_run_freed_last_is_taken_again_and_stays_claimed_in_between() {
 }
 
 #[test]
+fn every_way_to_allocate_finds_the_run_freed_last() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let run = thread.alloc(SIZE).unwrap();
+    thread.free(run);
+    assert_eq!(thread.alloc_aligned(SIZE, 4096), Some(run));
+    thread.free(run);
+    let zeroed = thread.alloc_zeroed(100_000).unwrap();
+    let small = thread.alloc(1000).unwrap();
+    assert_eq!(thread.resize(small, SIZE), Some(run));
+    thread.free_all([run, zeroed]);
+    // A run begins at a granule, and at no larger multiple but by chance.
+    let aligned = thread.alloc_aligned(SIZE, 16 * GRANULE).unwrap();
+    assert_eq!(aligned % (16 * GRANULE), 0);
+    thread.free(aligned);
+}
+
+#[test]
 fn a_hot_run_is_not_allocated_for_whoever_names_it() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
