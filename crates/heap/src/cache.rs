@@ -23,7 +23,7 @@ use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::num::NonZeroUsize;
 use core::ptr;
-use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
+use freehold_sync::atomic::{AtomicU8, AtomicUsize, Ordering, compiler_fence};
 use freehold_sys::System;
 
 /// What kind of heap a thread has.
@@ -45,7 +45,7 @@ pub enum Holding {
 pub(crate) enum SetAside {
     /// It was, and an empty one is in its place.
     Done,
-    /// It was, and this one, as full, is to have its place when it has been emptied.
+    /// It was, and the thread's has now what was set aside first, and is to be emptied.
     Instead(*mut Magazine),
     /// It was not: there is no depot, no magazine to be had, or room in this one.
     Not,
@@ -195,6 +195,36 @@ impl ThreadCache {
         true
     }
 
+    /// As [`ThreadCache::pop`], for a thread that is busy. A signal handler must find no magazine
+    /// then: it could take out an object at the same time, and not put it back, since what it frees
+    /// is deferred.
+    pub(crate) fn pop_when_busy(&mut self, class: Class) -> *mut u8 {
+        let top = self.unload_magazine(class);
+        if top as u8 <= EMPTY {
+            self.load_again(class, top);
+            return ptr::null_mut();
+        }
+        // SAFETY: below the next free slot there is one with an object.
+        let object = unsafe { at::<usize>(top - SLOT).read() };
+        self.load(class, top - SLOT);
+        at(object)
+    }
+
+    /// As [`ThreadCache::push`], for a thread that is busy, as with
+    /// [`ThreadCache::pop_when_busy`].
+    pub(crate) fn push_when_busy(&mut self, class: Class, object: usize) -> bool {
+        let top = self.unload_magazine(class);
+        let next = top + SLOT;
+        if next as u8 == 0 || top == 0 {
+            self.load_again(class, top);
+            return false;
+        }
+        // SAFETY: the next free slot of a magazine of this thread's.
+        unsafe { at::<usize>(top).write(object) };
+        self.load(class, next);
+        true
+    }
+
     /// Free objects of a class that the thread has at hand.
     pub fn at_hand(&mut self, class: Class) -> usize {
         if !class.is_small() {
@@ -265,8 +295,13 @@ impl ThreadCache {
         }
         let magazine = Magazine::of_slot(top);
         match self.heap() {
-            Some(heap) => heap.leave_magazine(class, magazine),
-            // SAFETY: this thread's, empty, and forgotten.
+            Some(heap) => {
+                if let Some(spare) = heap.leave_magazine(class, magazine) {
+                    // SAFETY: this thread's, empty, and forgotten.
+                    unsafe { arena.magazines.give_back(spare) };
+                }
+            }
+            // SAFETY: as above.
             None => unsafe { arena.magazines.give_back(magazine) },
         }
     }
@@ -291,7 +326,17 @@ impl ThreadCache {
     pub(crate) fn unload_magazine(&mut self, class: Class) -> usize {
         self.magic[usize::from(class.0)] = 0;
         compiler_fence(Ordering::SeqCst);
-        core::mem::take(&mut self.tops[usize::from(class.0)])
+        self.replace_top(class, 0)
+    }
+
+    /// Sets the next free slot for `class`, and returns what it was. By one instruction: a signal
+    /// handler that took out an object between a load and a store would not be noticed, and could
+    /// not always put it back, since what it frees is deferred while the thread is busy.
+    fn replace_top(&mut self, class: Class, top: usize) -> usize {
+        let place = &raw mut self.tops[usize::from(class.0)];
+        // SAFETY: the thread's own number, aligned. Relaxed: only this thread, and handlers that
+        // interrupt it, come here.
+        unsafe { AtomicUsize::from_ptr(place) }.swap(top, Ordering::Relaxed)
     }
 
     /// Sets the full magazine of `class` aside, in the heap's depot.
@@ -303,13 +348,13 @@ impl ThreadCache {
             self.load_again(class, top);
             return SetAside::Not;
         }
-        // SAFETY: the thread has the lease.
+        // SAFETY: the thread has the lease, and the magazine, which is full.
         match unsafe { heap.with_depots(|it| it.exchange_full(arena, class, full)) } {
-            Some(Exchanged::ForEmpty(empty)) => {
-                self.load(class, Magazine::first_slot(empty));
+            Some(Exchanged::ForEmpty) => {
+                self.load(class, Magazine::first_slot(full));
                 SetAside::Done
             }
-            Some(Exchanged::ForOldest(oldest)) => SetAside::Instead(oldest),
+            Some(Exchanged::ForOldest) => SetAside::Instead(full),
             None => {
                 self.load(class, top);
                 SetAside::Not
@@ -317,7 +362,7 @@ impl ThreadCache {
         }
     }
 
-    /// Exchanges the empty magazine of `class` for a full one that was set aside, if there is one.
+    /// Fills the empty magazine of `class` with one that was set aside, if there is one.
     pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
         let Some(heap) = self.heap() else { return false };
         // SAFETY: the thread has the lease.
@@ -330,10 +375,10 @@ impl ThreadCache {
             return false;
         }
         let empty = Magazine::of_slot(top);
-        // SAFETY: the thread has the lease.
-        let full = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
-        self.load(class, full.map_or(top, |full| Magazine::slot_after(full, ROUNDS)));
-        full.is_some()
+        // SAFETY: the thread has the lease, and the magazine.
+        let filled = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
+        self.load(class, if filled { Magazine::slot_after(empty, ROUNDS) } else { top });
+        filled
     }
 
     /// Uses the magazine again that [`ThreadCache::unload_magazine`] has given, if it gave one.
@@ -343,8 +388,8 @@ impl ThreadCache {
         }
     }
 
-    /// Exchanges the empty magazine of `class` for a full one from the heap's inbox, if there is
-    /// one.
+    /// Fills the empty magazine of `class` from one in the heap's inbox, if there is one. The
+    /// thread's magazine stays its own, for the reason that `depot` gives.
     pub(crate) fn receive(&mut self, class: Class) -> bool {
         let Some(heap) = self.heap() else { return false };
         let inbox = heap.inbox(class);
@@ -356,16 +401,21 @@ impl ThreadCache {
             return false;
         }
         let top = self.unload_magazine(class);
-        let spare = Magazine::of_slot(top);
         let fits = top == 0 || top as u8 == EMPTY;
-        let Some(full) = fits.then(|| inbox.take(spare.addr())).flatten() else {
+        let Some(full) = fits.then(|| heap.take_mail(class)).flatten() else {
             self.load_again(class, top);
             return false;
         };
-        let full = at::<Magazine>(full);
         // SAFETY: it is this thread's now.
         let rounds = unsafe { (*full).noted_rounds() };
-        self.load(class, Magazine::slot_after(full, rounds));
+        let own = if top == 0 { full } else { Magazine::of_slot(top) };
+        if own != full {
+            // SAFETY: both are this thread's.
+            unsafe { Magazine::copy(full, own, rounds) };
+            let before = heap.leave_magazine(class, full);
+            debug_assert!(before.is_none(), "a spare magazine was left when mail was taken");
+        }
+        self.load(class, Magazine::slot_after(own, rounds));
         true
     }
 
@@ -388,13 +438,12 @@ impl ThreadCache {
 
     /// Empties a magazine, and returns what was in it.
     pub(crate) fn empty(&mut self, class: Class) -> Rounds {
-        let n = usize::from(class.0);
-        let end = self.tops[n];
-        if end == 0 {
+        let top = self.tops[usize::from(class.0)];
+        if top == 0 {
             return Rounds::NONE;
         }
         // First, so that a signal handler finds it in order.
-        self.tops[n] = Magazine::first_slot(Magazine::of_slot(end));
+        let end = self.replace_top(class, Magazine::first_slot(Magazine::of_slot(top)));
         // SAFETY: the magazine is this thread's.
         unsafe { Magazine::copy_below(end) }
     }

@@ -1,9 +1,14 @@
 //! A heap's depot: full magazines that its thread has set aside, for each class a few.
 //!
-//! A thread that frees more than a magazine holds, and then allocates as much, exchanges magazines
+//! A thread that frees more than a magazine holds, and then allocates as much, sets magazines aside
 //! here instead of giving objects back to their slabs and taking them out again.
 //!
-//! Invariant: no magazine is in two places, not even between two steps. Whoever is interrupted here
+//! What changes hands is what is in them, which costs an instruction an object; the thread's own
+//! magazine stays its own. A signal handler may come here while the fast path of its own thread,
+//! which it interrupts, is about to write to that magazine: if another had taken its place, and it
+//! were in the depot, its objects would be given out twice. So some are lost at worst.
+//!
+//! Invariant: no object is in two places, not even between two steps. Whoever is interrupted here
 //! by a fork leaves the child with a depot in which every magazine is one that nobody else there
 //! has, and those that count as full are.
 
@@ -25,15 +30,19 @@ impl Depots {
         Self { classes: [const { Depot::new() }; SMALL_CLASSES + 1], fresh: Fresh::NONE }
     }
 
-    /// Sets a full magazine aside.
-    pub(crate) fn exchange_full<S: System>(
+    /// Sets aside what is in a full magazine.
+    ///
+    /// # Safety
+    /// The caller has it, and it is full.
+    pub(crate) unsafe fn exchange_full<S: System>(
         &mut self,
         arena: &Arena<S>,
         class: Class,
         full: *mut Magazine,
     ) -> Option<Exchanged> {
         let depot = &mut self.classes[usize::from(class.0)];
-        depot.exchange_full(class, full, || self.fresh.take(arena))
+        // SAFETY: the caller's promise.
+        unsafe { depot.exchange_full(class, full, || self.fresh.take(arena)) }
     }
 
     /// Whether there is a full magazine of a class.
@@ -42,13 +51,14 @@ impl Depots {
         self.classes[usize::from(class.0)].full > 0
     }
 
-    /// Takes a full magazine out, if there is one, and leaves `empty` in its place.
-    pub(crate) fn exchange_empty(
-        &mut self,
-        class: Class,
-        empty: *mut Magazine,
-    ) -> Option<*mut Magazine> {
-        self.classes[usize::from(class.0)].exchange_empty(class, empty)
+    /// Fills an empty magazine with what is in a full one, if there is one.
+    ///
+    /// # Safety
+    /// The caller has it.
+    #[must_use]
+    pub(crate) unsafe fn exchange_empty(&mut self, class: Class, empty: *mut Magazine) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.classes[usize::from(class.0)].exchange_empty(class, empty) }
     }
 
     /// Empties a full magazine, if there is one, and returns what was in it.
@@ -57,12 +67,13 @@ impl Depots {
     }
 }
 
-/// What there is for a full magazine.
+/// What became of a full magazine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exchanged {
-    /// An empty one.
-    ForEmpty(*mut Magazine),
-    /// The one that has been here longest, full, since there may be no more.
-    ForOldest(*mut Magazine),
+    /// What was in it is here: it is empty.
+    ForEmpty,
+    /// It has what had been here longest, full as it was, since there may be no more.
+    ForOldest,
 }
 
 /// The magazines of one class: a ring of as many places as there may be full ones. From the oldest
@@ -86,8 +97,12 @@ impl Depot {
         &mut self.magazines[if n < places { n } else { n - places }]
     }
 
-    /// Returns one of its own empty magazines for it, or one that `lease` gives, or its oldest.
-    fn exchange_full(
+    /// Takes what is in a full magazine into an empty one of its own, or one that `lease` gives, or
+    /// for what is in the oldest.
+    ///
+    /// # Safety
+    /// The caller has it, and it is full.
+    unsafe fn exchange_full(
         &mut self,
         class: Class,
         full: *mut Magazine,
@@ -95,21 +110,34 @@ impl Depot {
     ) -> Option<Exchanged> {
         let places = usize::from(class.info().depot);
         if self.full == places {
-            let oldest = core::mem::replace(self.place(class, 0), full);
+            let oldest = *self.place(class, 0);
+            // SAFETY: the caller's magazine, and one of this depot.
+            unsafe {
+                Magazine::slots(oldest, ROUNDS).swap_with_slice(Magazine::slots(full, ROUNDS))
+            };
             self.oldest = if self.oldest + 1 < places { self.oldest + 1 } else { 0 };
-            return Some(Exchanged::ForOldest(oldest));
+            return Some(Exchanged::ForOldest);
         }
         let place = self.place(class, self.full);
-        let empty = if place.is_null() { lease()? } else { *place };
-        *place = full;
+        if place.is_null() {
+            *place = lease()?;
+        }
+        // SAFETY: as above.
+        unsafe { Magazine::copy(full, *place, ROUNDS) };
         self.full += 1;
-        Some(Exchanged::ForEmpty(empty))
+        Some(Exchanged::ForEmpty)
     }
 
-    fn exchange_empty(&mut self, class: Class, empty: *mut Magazine) -> Option<*mut Magazine> {
-        self.full = self.full.checked_sub(1)?;
-        let last = self.full;
-        Some(core::mem::replace(self.place(class, last), empty))
+    /// Fills an empty magazine with what was set aside last.
+    ///
+    /// # Safety
+    /// The caller has it.
+    unsafe fn exchange_empty(&mut self, class: Class, empty: *mut Magazine) -> bool {
+        let Some(last) = self.full.checked_sub(1) else { return false };
+        self.full = last;
+        // SAFETY: the caller's magazine, and one of this depot.
+        unsafe { Magazine::copy(*self.place(class, last), empty, ROUNDS) };
+        true
     }
 
     fn empty_one(&mut self, class: Class) -> Option<Rounds> {
@@ -125,11 +153,37 @@ impl Depot {
 mod tests {
     use super::*;
     use crate::class::SMALL_MAX;
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::collections::VecDeque;
 
-    /// A magazine that only its address is known of.
-    fn magazine(n: usize) -> *mut Magazine {
-        core::ptr::without_provenance_mut(n)
+    /// A magazine of the test's own.
+    struct Own(*mut Magazine);
+
+    impl Own {
+        fn new() -> Self {
+            // SAFETY: not of size zero; zeros are a magazine.
+            Self(unsafe { alloc_zeroed(Layout::new::<Magazine>()) }.cast())
+        }
+
+        /// What is in all its slots.
+        fn number(&self) -> usize {
+            // SAFETY: this test's magazine.
+            let slots = unsafe { Magazine::slots(self.0, ROUNDS) };
+            assert!(slots.iter().all(|&slot| slot == slots[0]), "{slots:?}");
+            slots[0]
+        }
+
+        fn set(&self, number: usize) {
+            // SAFETY: this test's magazine.
+            unsafe { Magazine::slots(self.0, ROUNDS) }.fill(number);
+        }
+    }
+
+    impl Drop for Own {
+        fn drop(&mut self) {
+            // SAFETY: allocated so.
+            unsafe { dealloc(self.0.cast(), Layout::new::<Magazine>()) };
+        }
     }
 
     #[test]
@@ -137,29 +191,35 @@ mod tests {
         for class in [Class::of_small(16), Class::of_small(64), Class::of_small(SMALL_MAX)] {
             let places = usize::from(class.info().depot);
             let (mut depot, mut model, mut next) = (Depot::new(), VecDeque::new(), 0);
+            let (own, mut leased) = (Own::new(), std::vec::Vec::new());
             let mut seed = 1_usize;
             for _ in 0..10_000 {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 if seed >> 40 & 1 == 0 {
                     next += 1;
-                    let lease = || Some(magazine(1 << 60));
-                    match depot.exchange_full(class, magazine(next), lease) {
-                        Some(Exchanged::ForOldest(oldest)) => {
+                    own.set(next);
+                    let lease = || {
+                        leased.push(Own::new());
+                        leased.last().map(|magazine| magazine.0)
+                    };
+                    // SAFETY: the test's magazine, and full.
+                    match unsafe { depot.exchange_full(class, own.0, lease) } {
+                        Some(Exchanged::ForOldest) => {
                             assert_eq!(model.len(), places);
-                            assert_eq!(model.pop_front(), Some(oldest.addr()));
+                            assert_eq!(model.pop_front(), Some(own.number()));
                         }
-                        Some(Exchanged::ForEmpty(empty)) => {
-                            assert!(model.len() < places);
-                            assert_eq!(empty.addr(), 1 << 60);
-                        }
+                        Some(Exchanged::ForEmpty) => assert!(model.len() < places),
                         None => panic!("a magazine could be leased"),
                     }
                     model.push_back(next);
                 } else {
-                    let taken = depot.exchange_empty(class, magazine(1 << 60));
-                    assert_eq!(taken.map(<*mut Magazine>::addr), model.pop_back());
+                    own.set(0);
+                    // SAFETY: the test's magazine.
+                    let filled = unsafe { depot.exchange_empty(class, own.0) };
+                    assert_eq!(filled.then(|| own.number()), model.pop_back());
                 }
             }
+            assert_eq!(leased.len(), places);
         }
     }
 }

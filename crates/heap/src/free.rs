@@ -246,7 +246,7 @@ impl ThreadCache {
         address: usize,
     ) -> Result<(), Invalid> {
         self.unload(arena, class)?;
-        if self.push(class, address) {
+        if self.push_when_busy(class, address) {
             return Ok(());
         }
         // SAFETY: the caller's promise.
@@ -330,11 +330,11 @@ impl ThreadCache {
                 self.provide_magazine(arena, class);
                 self.look_at_free(arena, class, slab, index, address)?;
                 // There is room if the fast path was not asked, or if there was no magazine.
-                if self.push(class, address) {
+                if self.push_when_busy(class, address) {
                     return Ok(());
                 }
                 self.unload(arena, class)?;
-                if self.push(class, address) {
+                if self.push_when_busy(class, address) {
                     return Ok(());
                 }
             }

@@ -94,7 +94,8 @@ pub struct Heap {
     /// For each class, what other threads have freed of this heap's and sent to it. Open while a
     /// thread has the lease and has allocated in the class.
     inboxes: [Inbox; SMALL_CLASSES + 1],
-    /// Empty magazines, which change hands with the heap: for each class one, or 0. Used by the
+    /// Empty magazines, which change hands with the heap: for each class one, or 0. While the
+    /// leaseholder has one of a class, the one here is spare, for its inbox. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
     magazines: [AtomicUsize; SMALL_CLASSES + 1],
     /// Full magazines for each class. Used by the leaseholder alone.
@@ -283,9 +284,26 @@ impl Heap {
         f(unsafe { &mut *self.depots.get() })
     }
 
-    /// Leaves an empty magazine to the next leaseholder.
-    pub(crate) fn leave_magazine(&self, class: Class, magazine: *mut Magazine) {
-        self.magazines[usize::from(class.0)].store(magazine.addr(), Ordering::Relaxed);
+    /// Leaves an empty magazine here, for the next leaseholder or to be a spare one for mail.
+    /// Returns the one that was here.
+    pub(crate) fn leave_magazine(
+        &self,
+        class: Class,
+        magazine: *mut Magazine,
+    ) -> Option<*mut Magazine> {
+        let place = &self.magazines[usize::from(class.0)];
+        let before = place.load(Ordering::Relaxed);
+        place.store(magazine.addr(), Ordering::Relaxed);
+        (before != 0).then(|| at(before))
+    }
+
+    /// Takes a full magazine out of the inbox, and leaves the spare one there, if there is one.
+    /// For the leaseholder.
+    pub(crate) fn take_mail(&self, class: Class) -> Option<*mut Magazine> {
+        let place = &self.magazines[usize::from(class.0)];
+        let full = self.inbox(class).take(place.load(Ordering::Relaxed))?;
+        place.store(0, Ordering::Relaxed);
+        Some(at(full))
     }
 
     fn map_entry(&self, g: Granule) -> &AtomicU8 {

@@ -115,6 +115,16 @@ impl Magazine {
         unsafe { core::slice::from_raw_parts_mut(at(Self::first_slot(this)), count) }
     }
 
+    /// Copies the first `count` objects of a magazine to the first slots of another.
+    ///
+    /// # Safety
+    /// The caller has both, which differ; `count` is at most [`ROUNDS`].
+    pub(crate) unsafe fn copy(from: *mut Self, to: *mut Self, count: usize) {
+        debug_assert!(from != to);
+        // SAFETY: the caller's promise.
+        unsafe { Self::slots(to, count).copy_from_slice(Self::objects(from, count)) };
+    }
+
     /// Copies out the objects that the last user left in it.
     ///
     /// # Safety

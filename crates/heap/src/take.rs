@@ -30,7 +30,7 @@ impl ThreadCache {
         }
         match Class::of_aligned(size, align) {
             Some(class) if class.is_small() => {
-                let object = self.pop(class);
+                let object = self.pop_when_busy(class);
                 let object = if object.is_null() { self.refill(arena, class) } else { object };
                 (!object.is_null()).then(|| Given { address: object.addr(), zero: false })
             }
@@ -45,11 +45,11 @@ impl ThreadCache {
         self.settle_in(arena);
         self.provide_magazine(arena, class);
         if self.take_set_aside(class) || self.receive(class) {
-            return self.pop(class);
+            return self.pop_when_busy(class);
         }
         self.note_fetch(class);
         if self.take_into_magazine(arena, class) {
-            return self.pop(class);
+            return self.pop_when_busy(class);
         }
         let mut one = [0];
         self.take_from_slabs(arena, class, &mut one);
