@@ -113,7 +113,7 @@ impl Depot {
             let oldest = *self.place(class, 0);
             // SAFETY: the caller's magazine, and one of this depot.
             unsafe {
-                Magazine::slots(oldest, ROUNDS).swap_with_slice(Magazine::slots(full, ROUNDS))
+                Magazine::slots(oldest, ROUNDS).swap_with_slice(Magazine::slots(full, ROUNDS));
             };
             self.oldest = if self.oldest + 1 < places { self.oldest + 1 } else { 0 };
             return Some(Exchanged::ForOldest);
