@@ -23,8 +23,9 @@ use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::num::NonZeroUsize;
 use core::ptr;
-use freehold_sync::atomic::{AtomicU8, AtomicUsize, Ordering, compiler_fence};
+use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_sys::System;
+use freehold_sys::signal::replace;
 
 /// What kind of heap a thread has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -334,9 +335,8 @@ impl ThreadCache {
     /// not always put it back, since what it frees is deferred while the thread is busy.
     fn replace_top(&mut self, class: Class, top: usize) -> usize {
         let place = &raw mut self.tops[usize::from(class.0)];
-        // SAFETY: the thread's own number, aligned. Relaxed: only this thread, and handlers that
-        // interrupt it, come here.
-        unsafe { AtomicUsize::from_ptr(place) }.swap(top, Ordering::Relaxed)
+        // SAFETY: the thread's own number: only it, and handlers that interrupt it, come here.
+        unsafe { replace(place, top) }
     }
 
     /// Sets the full magazine of `class` aside, in the heap's depot.

@@ -8,9 +8,9 @@
 //! which it interrupts, is about to write to that magazine: if another had taken its place, and it
 //! were in the depot, its objects would be given out twice. So some are lost at worst.
 //!
-//! Invariant: no object is in two places, not even between two steps. Whoever is interrupted here
-//! by a fork leaves the child with a depot in which every magazine is one that nobody else there
-//! has, and those that count as full are.
+//! Invariant: no object is in two magazines that count, not even between two steps. Whoever is
+//! interrupted here by a fork leaves the child with a depot in which every magazine is one that
+//! nobody else there has, and those that count as full are.
 
 use crate::arena::Arena;
 use crate::class::{Class, SMALL_CLASSES};

@@ -27,7 +27,7 @@ pub enum Found {
     Small(Granule, Class),
     /// In this granule, of a slab of medium objects of this class.
     Medium(Granule, Class),
-    /// In the first granule of a run.
+    /// In the first granule of a run, in use or hot.
     Run,
     /// In neither.
     Other,

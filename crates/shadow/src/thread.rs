@@ -4,7 +4,7 @@ use crate::estate::Estate;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
-use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::class::{Class, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_sys::System;
 
@@ -28,11 +28,6 @@ impl<'a, S: System> Thread<'a, S> {
             if !object.is_null() {
                 return Some(object.addr());
             }
-        }
-        if size > MEDIUM_MAX
-            && let Some(address) = self.cache.pop_run(self.arena, size)
-        {
-            return Some(address);
         }
         self.alloc_aligned(size, 16)
     }

@@ -1,4 +1,5 @@
-//! What happens on a signal: setting it, and what the kernel tells a handler.
+//! What happens on a signal: setting it, what the kernel tells a handler, and what a thread shares
+//! with its own handlers.
 //!
 //! Made by raw system calls, since other libraries put functions of their own in the place of
 //! `sigaction(3)`. Sources: `sigaction(2)`, `sigreturn(2)`, the kernel's `asm/ucontext.h` and
@@ -193,6 +194,38 @@ pub fn is_readable(address: usize) -> bool {
     result != EFAULT
 }
 
+/// Puts a value in the place of another, and returns that one, by one instruction as far as the
+/// thread's own signal handlers can tell: none comes between the reading and the writing. Other
+/// threads must stay away, so that no lock on the bus is needed.
+///
+/// # Safety
+/// The place can be read and written to, is aligned, and is the calling thread's alone.
+#[inline]
+pub unsafe fn replace(place: *mut usize, value: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the caller's promise. Compares and writes in one instruction, and begins again with
+    // what is there if a handler changed it since it was read.
+    unsafe {
+        let mut old = place.read_volatile();
+        core::arch::asm!(
+            "2:",
+            "cmpxchg qword ptr [{place}], {value}",
+            "jne 2b",
+            place = in(reg) place,
+            value = in(reg) value,
+            inout("rax") old,
+            options(nostack),
+        );
+        old
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's promise. Relaxed: nobody else comes here.
+    unsafe {
+        use core::sync::atomic::{AtomicUsize, Ordering};
+        AtomicUsize::from_ptr(place).swap(value, Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,5 +261,16 @@ mod tests {
         // SAFETY: what it was.
         let ours = unsafe { set(SIGUSR2, &before) }.unwrap();
         assert_eq!(ours, action);
+    }
+
+    #[test]
+    fn a_value_is_replaced_and_returned() {
+        let mut place = 7;
+        // SAFETY: this test's own.
+        unsafe {
+            assert_eq!(replace(&raw mut place, 0), 7);
+            assert_eq!(replace(&raw mut place, 9), 0);
+        }
+        assert_eq!(place, 9);
     }
 }
