@@ -128,8 +128,8 @@ fn same_with_companions(make: impl Fn() -> Child) {
 #[test]
 fn other_preloaded_libraries_may_come_before_or_after() {
     let Some(bash) = tools::find("bash") else { return };
-    // No forked shells: libfaketime removes its semaphore when one exits, and fails now and then when
-    // another process starts at that moment (also by itself, without Freehold).
+    // No forked shells: libfaketime removes its semaphore when one exits, and fails now and then
+    // when another process starts at that moment (also by itself, without Freehold).
     let script = "for i in 1 2 3; do sort <<< $i; x=$(seq 1000); echo ${#x}; done";
     same_with_companions(|| Child::new(&bash).args(["-c", script]));
 }

@@ -43,9 +43,9 @@ fn run_in_mode(pattern: &str, seconds: u64, hardened: &str) -> Ended {
 /// used again, and what surrounds that. With nothing else to run it was 40 to 44 MB beside 21 live.
 const HARDENED_SLACK: u64 = SLACK + 4 * MIB;
 
-/// What generations of threads may have beyond that bound. Of 42 MB live they take 60 to 69 MB, more
-/// the more generations there are, and 74 to 79 MB in one run of twenty, whatever their number (it
-/// levels out: see [`is_flat`]). The next leanest allocator measured takes 99 MB.
+/// What generations of threads may have beyond that bound. With 42 MB live they take 60 to 69 MB,
+/// and 74 to 79 MB in one run of twenty, whatever their number: see [`is_flat`]. The next leanest
+/// allocator measured takes 99 MB.
 const HANDOVER_SLACK: u64 = 2 * SLACK;
 
 /// Fails the test unless what was resident at the peak is within the bound. What was resident
