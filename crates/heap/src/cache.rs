@@ -392,9 +392,10 @@ impl ThreadCache {
     /// thread's magazine stays its own, for the reason that `depot` gives.
     pub(crate) fn receive(&mut self, class: Class) -> bool {
         let Some(heap) = self.heap() else { return false };
-        let inbox = heap.inbox(class);
+        let Some(inbox) = heap.inbox(class) else { return false };
         if !inbox.is_open() {
-            heap.open_inbox(class);
+            debug_assert!(heap.is_exclusive());
+            inbox.open();
             return false;
         }
         if !inbox.has_mail() {

@@ -1,10 +1,10 @@
 //! Size classes.
 //!
-//! Small classes (16 B to 1 KiB) live in slabs of one granule and are handed out through a thread's
-//! bins. Medium classes (to 32 KiB) live in slabs of at most [`MEDIUM_CAPACITY`] objects, one bit
-//! each. Eight classes to a doubling up to 2 KiB and four beyond keep the mean waste near 5 % and
-//! 10 %. Every object starts at a multiple of its size from the start of its slab, so that a class
-//! whose size is a multiple of an alignment provides it.
+//! Small classes (16 B to 2 KiB) live in slabs of one granule and are handed out through a thread's
+//! magazines. Medium classes (to 32 KiB) live in slabs of at most [`MEDIUM_CAPACITY`] objects, one
+//! bit each. Eight classes to a doubling up to 2 KiB and four beyond keep the mean waste near 5 %
+//! and 10 %. Every object starts at a multiple of its size from the start of its slab, so that a
+//! class whose size is a multiple of an alignment provides it.
 
 use crate::hot::HOT_MOST;
 use crate::layout::{GRANULE, UNIT};
@@ -12,13 +12,15 @@ use crate::magazine::ROUNDS;
 use crate::policy::retain;
 
 /// The largest small size in bytes.
-pub const SMALL_MAX: usize = 1024;
+pub const SMALL_MAX: usize = 2048;
 /// The largest medium size in bytes. Larger requests get runs of granules.
 pub const MEDIUM_MAX: usize = 32 * 1024;
 /// The number of small classes, with [`Class::EMPTY`].
-pub const SMALL_CLASSES: usize = 33;
+pub const SMALL_CLASSES: usize = 41;
+/// The number of small classes that have parcels and inboxes.
+pub const PARCEL_CLASSES: usize = SMALL_CLASS[retain::PARCEL_MAX] as usize;
 /// The number of medium classes.
-pub const MEDIUM_CLASSES: usize = 24;
+pub const MEDIUM_CLASSES: usize = 16;
 /// The number of classes, with the one that stands for "none".
 pub const CLASSES: usize = 1 + SMALL_CLASSES + MEDIUM_CLASSES;
 /// The most objects that a medium slab has: one bit each beside the state of its word.
@@ -162,22 +164,26 @@ impl Class {
 /// The number of the first class whose objects have bytes.
 const FIRST: usize = 2;
 
+/// Classes that are a unit apart.
+const EVEN: usize = 8;
+/// Those and the ones of which there are eight to a doubling, for four doublings; then there are
+/// four.
+const DENSE: usize = EVEN + 4 * 8;
+
 /// The size of class `n` of `CLASSES`.
 const fn size_of_class(n: usize) -> usize {
     if n < FIRST {
         return UNIT;
     }
     let n = n - (FIRST - 1);
-    // Up to eight units one class a unit; beyond, `steps` classes to a doubling.
-    if n <= 8 {
+    if n <= EVEN {
         return n * UNIT;
     }
-    let dense = SMALL_CLASSES + 8;
-    if n < dense {
-        let (doubling, step) = ((n - 9) / 8, (n - 9) % 8);
+    if n <= DENSE {
+        let (doubling, step) = ((n - EVEN - 1) / 8, (n - EVEN - 1) % 8);
         (128 << doubling) / 8 * (9 + step)
     } else {
-        let (doubling, step) = ((n - dense) / 4, (n - dense) % 4);
+        let (doubling, step) = ((n - DENSE - 1) / 4, (n - DENSE - 1) % 4);
         (2048 << doubling) / 4 * (5 + step)
     }
 }

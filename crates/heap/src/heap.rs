@@ -13,7 +13,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
-use crate::class::{Class, SMALL_CLASSES};
+use crate::class::{Class, PARCEL_CLASSES, SMALL_CLASSES};
 use crate::depot::Depots;
 use crate::hot_runs::HotRuns;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
@@ -91,9 +91,9 @@ pub struct Heap {
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
     pub(crate) tally: Tally,
-    /// For each class, what other threads have freed of this heap's and sent to it. Open while a
-    /// thread has the lease and has allocated in the class.
-    inboxes: [Inbox; SMALL_CLASSES + 1],
+    /// For each class that has parcels, what other threads have freed of this heap's and sent to
+    /// it. Open while a thread has the lease and has allocated in the class.
+    inboxes: [Inbox; PARCEL_CLASSES + 1],
     /// Empty magazines, which change hands with the heap: for each class one, or 0. While the
     /// leaseholder has one of a class, the one here is spare, for its inbox. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
@@ -172,7 +172,7 @@ impl Heap {
             (&raw mut (*place).attached).write(UnsafeCell::new(none));
             (&raw mut (*place).medium).write(UnsafeCell::new(MediumBins::new()));
             (&raw mut (*place).tally).write(Tally::default());
-            let closed = [const { Inbox::new() }; SMALL_CLASSES + 1];
+            let closed = [const { Inbox::new() }; PARCEL_CLASSES + 1];
             (&raw mut (*place).inboxes).write(closed);
             let none = [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1];
             (&raw mut (*place).magazines).write(none);
@@ -239,15 +239,9 @@ impl Heap {
         (self.map, self.map_bytes)
     }
 
-    /// Where other threads send what they freed of this heap's.
-    pub(crate) fn inbox(&self, class: Class) -> &Inbox {
-        &self.inboxes[usize::from(class.0)]
-    }
-
-    /// Lets other threads send objects of a class. Only for the leaseholder of an exclusive heap.
-    pub(crate) fn open_inbox(&self, class: Class) {
-        debug_assert!(self.exclusive);
-        self.inbox(class).open();
+    /// Where other threads send what they freed of this heap's, if they do for the class.
+    pub(crate) fn inbox(&self, class: Class) -> Option<&Inbox> {
+        self.inboxes.get(usize::from(class.0))
     }
 
     /// Takes the magazine of a class away, for the leaseholder. The first time magazines are made
@@ -301,7 +295,7 @@ impl Heap {
     /// For the leaseholder.
     pub(crate) fn take_mail(&self, class: Class) -> Option<*mut Magazine> {
         let place = &self.magazines[usize::from(class.0)];
-        let full = self.inbox(class).take(place.load(Ordering::Relaxed))?;
+        let full = self.inbox(class)?.take(place.load(Ordering::Relaxed))?;
         place.store(0, Ordering::Relaxed);
         Some(at(full))
     }

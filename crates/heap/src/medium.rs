@@ -1,4 +1,4 @@
-//! Medium objects: 1 KiB to 32 KiB, one bit each, in slabs of at most 56.
+//! Medium objects: 2 KiB to 32 KiB, one bit each, in slabs of at most 56.
 //!
 //! Their memory is never touched by the allocator. A thread takes all free bits of a slab at once
 //! and gives them out lowest first, so that a loop reuses the same objects and the rest of the slab

@@ -1,5 +1,7 @@
 //! Parcels: small objects of one other heap that a thread has freed, for each class one.
 //!
+//! Only objects up to a size: larger ones go home by way of the outbox (`policy/retain.rs`).
+//!
 //! A parcel is a magazine that the freeing thread fills. When it is full, or the thread begins to
 //! free another heap's objects, it goes into the inbox of the heap as it is, and serves the malloc
 //! of that heap's thread. Where there is no thread that wants it, its objects go home to their
@@ -9,12 +11,13 @@
 //! bounded in bytes (`policy/retain.rs`).
 
 use crate::arena::Arena;
-use crate::class::Class;
+use crate::class::{Class, PARCEL_CLASSES};
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule, at};
-use crate::magazine::{MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
+use crate::magazine::{Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::policy::retain;
+use freehold_sync::inbox::Inbox;
 use freehold_sys::System;
 
 /// The heap that nobody frees objects of.
@@ -99,10 +102,10 @@ impl Parcel {
 
 impl<S: System> Arena<S> {
     /// The heap that may want the objects of slab `g`: whose map it is in, if it is leased to a
-    /// thread that uses the class.
+    /// thread that uses the class, and if the class has inboxes.
     fn taker(&self, class: Class, g: Granule) -> Option<u16> {
         let owner = self.tag(g).owner();
-        let wanted = owner != 0 && self.heap(owner).inbox(class).is_open();
+        let wanted = owner != 0 && self.heap(owner).inbox(class).is_some_and(Inbox::is_open);
         wanted.then_some(owner)
     }
 
@@ -118,11 +121,13 @@ impl<S: System> Arena<S> {
         if outbox.parcel(class).is_none_or(|parcel| parcel.rest > 0) {
             return Some(Rounds::NONE);
         }
-        let most = outbox.inbox_parcels(class, |parcels| self.inbox_parcels(parcels));
+        let taker = self.taker(class, g).map(|owner| {
+            (owner, outbox.inbox_parcels(class, |parcels| self.inbox_parcels(parcels)))
+        });
         let Some((parcel, fresh)) = outbox.parcel_and_fresh(class) else {
             return Some(Rounds::NONE);
         };
-        let Some(owner) = self.taker(class, g).filter(|_| most >= FEWEST) else {
+        let Some((owner, most)) = taker.filter(|&(_, most)| most >= FEWEST) else {
             parcel.rest = REST;
             return Some(parcel.empty());
         };
@@ -158,7 +163,8 @@ impl<S: System> Arena<S> {
             // SAFETY: the magazine is this thread's.
             unsafe { (*magazine).note_rounds(rounds) };
             let owner = self.heap(parcel.owner);
-            if let Some(spare) = owner.inbox(class).put(magazine.addr(), most) {
+            let put = owner.inbox(class).and_then(|inbox| inbox.put(magazine.addr(), most));
+            if let Some(spare) = put {
                 owner.set_receives(true);
                 let spare = at::<Magazine>(spare);
                 parcel.next = if spare.is_null() { 0 } else { Magazine::first_slot(spare) };
@@ -194,12 +200,9 @@ impl Heap {
         mut each: impl FnMut(Class, &[usize]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());
-        for n in 1..MAGAZINES {
+        for n in 1..=PARCEL_CLASSES {
             let class = Class(n as u8);
-            let inbox = self.inbox(class);
-            if !inbox.is_open() {
-                continue;
-            }
+            let Some(inbox) = self.inbox(class).filter(|inbox| inbox.is_open()) else { continue };
             inbox.close(|magazine| {
                 let magazine = at::<Magazine>(magazine);
                 // SAFETY: taken out of the inbox, which has it as a spare one from here on.

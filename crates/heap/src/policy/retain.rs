@@ -69,10 +69,14 @@ pub fn hot_run_granules(heaps: usize) -> u32 {
     ((HOT_RUN_BYTES / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
-/// How many objects of a size a thread gathers before they go to another heap's inbox.
+/// The largest objects that go to other heaps' inboxes. A few larger ones that wait there are as
+/// much memory as many small ones: they go home to their slabs.
+pub const PARCEL_MAX: usize = 1024;
+
+/// How many objects of a size, at most [`PARCEL_MAX`], a thread gathers before they go to another
+/// heap's inbox.
 pub const fn parcel(size: usize) -> usize {
-    let n = 16 * 1024 / size;
-    if n < 4 { 4 } else { n }
+    16 * 1024 / size
 }
 
 /// How many parcels may wait in one inbox, when `used` bytes are in use, so many heaps are sent
