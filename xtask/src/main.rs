@@ -1,11 +1,12 @@
-//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `verdicts`, `overhead`,
-//! `comparisons`, `security` and `soak`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `bench-peers`, `verdicts`,
+//! `overhead`, `comparisons`, `security` and `soak`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod bench_peers;
 mod comparisons;
 mod licences;
 mod metadata;
@@ -28,6 +29,10 @@ Commands:
   peers [jemalloc|mimalloc2|mimalloc3|snmalloc|rpmalloc]...
             builds these allocators, or all of them, into target/peers, where
             `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
+  bench-peers DIR [ROUNDS [ALLOCATORS]]
+            runs the programs of mimalloc-bench, which is in DIR, and real ones (g++, Python, Perl,
+            SQLite, z3, Redis: those that are there) under every allocator that is found, or those
+            in a list, and prints tables of time and memory; needs a C and a C++ compiler and cmake
   verdicts [REPEATS]
             diagnoses the programs of tests/known so often, and prints how often each verdict was
             given to whom; needs a C and a C++ compiler, and two minutes for each repeat
@@ -52,6 +57,16 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["licences"] => licences::check(&metadata::read(true)),
         ["peers", ref wanted @ ..] => peers::build(wanted),
+        ["bench-peers", suite, ref rest @ ..] if rest.len() <= 2 => {
+            let rounds = rest.first().map_or(Ok(5), |text| text.parse::<u32>());
+            match rounds {
+                Ok(rounds @ 1..) => {
+                    let allocators = rest.get(1).copied();
+                    bench_peers::run(&metadata::read(false), suite, rounds, allocators)
+                }
+                _ => vec!["bench-peers: the number of rounds is not a number from 1 on".to_owned()],
+            }
+        }
         ["verdicts"] => verdicts::check(&metadata::read(false), 1),
         ["verdicts", repeats] if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) => {
             verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
