@@ -98,7 +98,7 @@ impl Depot {
     }
 
     /// Takes what is in a full magazine into an empty one of its own, or one that `lease` gives, or
-    /// for what is in the oldest.
+    /// for what is in the oldest. `None` if the class has no places, or if `lease` gives none.
     ///
     /// # Safety
     /// The caller has it, and it is full.
@@ -109,6 +109,9 @@ impl Depot {
         lease: impl FnOnce() -> Option<*mut Magazine>,
     ) -> Option<Exchanged> {
         let places = usize::from(class.info().depot);
+        if places == 0 {
+            return None;
+        }
         if self.full == places {
             let oldest = *self.place(class, 0);
             // SAFETY: the caller's magazine, and one of this depot.
@@ -152,7 +155,6 @@ impl Depot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::SMALL_MAX;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::collections::VecDeque;
 
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_last_set_aside_comes_back_first_and_the_oldest_goes_when_there_is_no_room() {
-        for class in [Class::of_small(16), Class::of_small(64), Class::of_small(SMALL_MAX)] {
+        for class in [16, 64, 1024].map(Class::of_small) {
             let places = usize::from(class.info().depot);
             let (mut depot, mut model, mut next) = (Depot::new(), VecDeque::new(), 0);
             let (own, mut leased) = (Own::new(), std::vec::Vec::new());

@@ -36,11 +36,17 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
 /// The most full magazines of a class that a heap sets aside.
 pub const DEPOT_MOST: usize = 8;
 
+/// The largest objects of which full magazines are set aside.
+const DEPOT_MAX: usize = 1024;
+
 /// How many full magazines, of so many objects of a size, a heap sets aside: about 8 KiB, so that
-/// loops over a hundred small objects do without slabs, and at least one.
+/// loops over a hundred small objects do without slabs, and at least one; but none of objects that
+/// are so large that a magazine is memory enough for a thread to have at hand.
 pub const fn depot(size: usize, rounds: usize) -> usize {
     let n = 8 * 1024 / (size * rounds);
-    if n < 1 {
+    if size > DEPOT_MAX {
+        0
+    } else if n < 1 {
         1
     } else if n > DEPOT_MOST {
         DEPOT_MOST
