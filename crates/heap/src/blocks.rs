@@ -6,7 +6,7 @@
 //! comes back is closed, and is then wholly free again, unless it is somebody's home.
 
 use crate::arena::Arena;
-use crate::layout::{BLOCK_GRANULES, BLOCK_SHIFT, Block, GRANULE, Granule, ZONE_BLOCKS};
+use crate::layout::{BLOCK_GRANULES, Block, GRANULE, Granule, ZONE_BLOCKS};
 use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
 use crate::tally::Account;
@@ -95,8 +95,7 @@ impl<S: System> Arena<S> {
         if want.prefer != Prefer::Dirty {
             return None;
         }
-        let dirty = |zone: &ZoneEntry| zone.whole.look() & zone.dirty.load(Ordering::Relaxed);
-        if let Some(block) = self.find_blocks(1, 1, dirty) {
+        if let Some(block) = self.find_preferred_block(Prefer::Dirty) {
             let claimed = self.claim_these(block, 1);
             return claimed.then(|| self.claim_in_whole(block, want, home, account));
         }
@@ -151,7 +150,7 @@ impl<S: System> Arena<S> {
         let dirty = entry.dirty.load(Ordering::Relaxed) & claimed;
         if dirty != claimed {
             entry.dirty.fetch_or(claimed, Ordering::Relaxed);
-            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE);
+            self.regret_purge((claimed & !dirty).count_ones() as usize * GRANULE, false);
         }
         account.claimed(claimed.count_ones(), dirty.count_ones(), &self.tally);
         let granule = block.first().plus(claimed.trailing_zeros());
@@ -295,13 +294,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn claim_blocks(&self, count: u32, align: u32, prefer: Prefer) -> Option<Block> {
         loop {
             let committed = self.committed_blocks();
-            let dirty = |zone: &ZoneEntry| zone.whole.look() & zone.dirty.load(Ordering::Relaxed);
-            let whole = |zone: &ZoneEntry| zone.whole.look();
-            let mut first = None;
-            if prefer == Prefer::Dirty {
-                first = self.find_blocks(count, align, dirty);
-            }
-            if let Some(first) = first.or_else(|| self.find_blocks(count, align, whole)) {
+            if let Some(first) = self.find_blocks(count, align, prefer) {
                 if self.claim_these(first, count) {
                     return Some(first);
                 }
@@ -312,41 +305,6 @@ impl<S: System> Arena<S> {
                 return None;
             }
         }
-    }
-
-    fn find_blocks(
-        &self,
-        count: u32,
-        align: u32,
-        select: impl Fn(&ZoneEntry) -> u64,
-    ) -> Option<Block> {
-        if count <= ZONE_BLOCKS && align == 1 {
-            let mut zones = self.zones();
-            let inside = zones.find_map(|(n, zone)| {
-                find_run(select(zone), count, 1).map(|i| Block(n * ZONE_BLOCKS + i))
-            });
-            if inside.is_some() {
-                return inside;
-            }
-        }
-        // Across zones: the start of the run of selected blocks that ends just before the next one.
-        // Alignment is that of addresses, and the region starts at a block, not at a multiple of
-        // it.
-        let region = self.region() >> BLOCK_SHIFT;
-        let aligned =
-            |b: u32| ((region + b as usize).next_multiple_of(align as usize) - region) as u32;
-        let mut start = aligned(0);
-        for (n, zone) in self.zones() {
-            let (bits, base) = (select(zone), n * ZONE_BLOCKS);
-            for i in 0..ZONE_BLOCKS {
-                if bits >> i & 1 == 0 {
-                    start = aligned(base + i + 1);
-                } else if base + i + 1 >= start + count {
-                    return Some(Block(start));
-                }
-            }
-        }
-        None
     }
 
     /// Claims these blocks if all of them are wholly free.

@@ -21,6 +21,7 @@ pub mod class;
 mod depot;
 mod direct;
 mod figures;
+mod fit;
 pub mod free;
 mod guard;
 pub mod hardened;

@@ -36,6 +36,8 @@ pub(crate) struct Purger {
     at: AtomicU64,
     /// Dirty free bytes that may stay beyond the usual bound.
     boost: AtomicUsize,
+    /// What of that is for runs of several blocks.
+    gaps: AtomicUsize,
     /// The most that was in use until lately.
     peak: AtomicUsize,
     /// When peak and boost were last counted down, in milliseconds.
@@ -58,6 +60,7 @@ impl Purger {
             clean: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             boost: AtomicUsize::new(0),
+            gaps: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
@@ -91,10 +94,9 @@ impl<S: System> Arena<S> {
     pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let (peak, boost) = self.count_down(used, released);
+        let kept = self.count_down(used, released);
         let helped = self.purger.helped.load(Ordering::Relaxed);
-        let bound =
-            if helped { purge::helped_bound(used, peak) } else { purge::bound(used, peak, boost) };
+        let bound = if helped { kept.helped_bound(used) } else { kept.bound(used) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
         if purge::excess(dirty, bound, released) == 0 {
@@ -135,8 +137,7 @@ impl<S: System> Arena<S> {
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let (peak, _) = self.count_down(used, 0);
-        let keep = purge::idle_bound(used, peak, demand);
+        let keep = self.count_down(used, 0).idle_bound(used, demand);
         let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
@@ -161,7 +162,7 @@ impl<S: System> Arena<S> {
     pub fn purge_without_help(&self) {
         let now = self.granules_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let excess = dirty.saturating_sub(purge::bound(used, used, 0));
+        let excess = dirty.saturating_sub(purge::Recent::default().bound(used));
         if excess > 0 && self.purger.lock.try_acquire() {
             self.purge_some(excess, WORTH_PURGING);
             self.purger.lock.release();
@@ -185,20 +186,22 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(before + bytes, Ordering::Relaxed);
     }
 
-    /// The recent peak of what is in use, and the boost that is left, after `released` bytes were
-    /// released. Threads that count at the same time may count a release once instead of twice.
-    fn count_down(&self, used: usize, released: usize) -> (usize, usize) {
+    /// What is left of the recent peak and of the boost after `released` bytes were released.
+    /// Threads that count at the same time may count a release once instead of twice.
+    fn count_down(&self, used: usize, released: usize) -> purge::Recent {
         let purger = &self.purger;
         let time = self.system.milliseconds();
         let since = time.saturating_sub(purger.counted.load(Ordering::Relaxed));
         let peak = purge::recent_peak(purger.peak.load(Ordering::Relaxed), used, since);
         let boost = purge::decayed(purger.boost.load(Ordering::Relaxed), since, released);
+        let gaps = purge::decayed(purger.gaps.load(Ordering::Relaxed), since, released);
         purger.peak.store(peak, Ordering::Relaxed);
         purger.boost.store(boost, Ordering::Relaxed);
+        purger.gaps.store(gaps, Ordering::Relaxed);
         if since >= purge::HALF_LIFE_MILLISECONDS {
             purger.counted.store(time, Ordering::Relaxed);
         }
-        (peak, boost)
+        purge::Recent { peak, boost, gaps }
     }
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
@@ -211,8 +214,9 @@ impl<S: System> Arena<S> {
         self.purger.total.load(Ordering::Relaxed)
     }
 
-    /// Clean granules were claimed: if they were purged only just now, keep more in future.
-    pub(crate) fn regret_purge(&self, bytes: usize) {
+    /// Clean granules were claimed, maybe for a run of several blocks: if they were purged only just
+    /// now, keep more in future.
+    pub(crate) fn regret_purge(&self, bytes: usize, several_blocks: bool) {
         let recent = self.purger.recent.load(Ordering::Relaxed);
         if recent == 0 {
             return;
@@ -233,8 +237,11 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(recent - bytes, Ordering::Relaxed);
         let now = self.about_in_use();
         let ceiling = (now.used + now.dirty) * GRANULE;
-        let (_, boost) = self.count_down(now.used * GRANULE, 0);
-        self.purger.boost.store(purge::raised(boost, bytes, ceiling), Ordering::Relaxed);
+        let recent = self.count_down(now.used * GRANULE, 0);
+        self.purger.boost.store(purge::raised(recent.boost, bytes, ceiling), Ordering::Relaxed);
+        if several_blocks {
+            self.purger.gaps.store(purge::raised(recent.gaps, bytes, ceiling), Ordering::Relaxed);
+        }
     }
 
     /// Purges at least `target` bytes if there are that many: wholly free blocks from the highest

@@ -70,7 +70,7 @@ impl<S: System> Arena<S> {
             }
         });
         if dirty < count {
-            self.regret_purge((count - dirty) as usize * GRANULE);
+            self.regret_purge((count - dirty) as usize * GRANULE, true);
         }
         account.claimed(count, dirty, &self.tally);
         Some((first.first(), dirty == 0))

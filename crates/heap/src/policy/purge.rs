@@ -40,23 +40,42 @@ pub fn demand(claimed: [usize; TICKS_REMEMBERED]) -> usize {
     claimed.into_iter().fold(0, usize::max)
 }
 
-/// The dirty free bytes that the background thread leaves: of those that were in use until lately,
-/// or may always stay, what two ticks of such [demand] will want.
-pub fn idle_bound(used: usize, peak: usize, demand: usize) -> usize {
-    bound(used, peak, 0).max(peak.saturating_sub(used)).min(2 * demand)
+/// What the last second or so says of what may stay, in bytes.
+#[derive(Clone, Copy, Default)]
+pub struct Recent {
+    /// The most that was in use.
+    pub peak: usize,
+    /// What may stay beyond the usual bound, since purging as much was regretted.
+    pub boost: usize,
+    /// The part of it that runs of several blocks regretted. They fit into few of the holes between
+    /// others of their kind, so that what is free and dirty must be more than what they will want.
+    pub gaps: usize,
 }
 
-/// The dirty free bytes that may stay when `used` bytes are in use, and not long ago `peak` were:
-/// the usual share, and beyond that the boost, as far as it was in use until lately.
-pub fn bound(used: usize, peak: usize, boost: usize) -> usize {
-    let usual = FLOOR.max(used / SHARE);
-    usual.max((usual + boost).min(peak.saturating_sub(used)))
-}
+impl Recent {
+    /// The dirty free bytes that may stay when `used` bytes are in use: the usual share; beyond
+    /// that the boost, as far as it was in use until lately; and gaps, as far as there are others
+    /// around them.
+    pub fn bound(self, used: usize) -> usize {
+        let usual = FLOOR.max(used / SHARE);
+        usual.max((usual + self.boost).min(self.given_up(used))).max(self.gaps.min(used / 2))
+    }
 
-/// The dirty free bytes that may stay while a background thread purges what is not claimed again:
-/// nearly all that was given up since the recent peak.
-pub fn helped_bound(used: usize, peak: usize) -> usize {
-    bound(used, peak, 0).max(peak.saturating_sub(used) / 16 * 15)
+    /// The dirty free bytes that may stay while a background thread purges what is not claimed
+    /// again: nearly all that was given up since the recent peak.
+    pub fn helped_bound(self, used: usize) -> usize {
+        self.bound(used).max(self.given_up(used) / 16 * 15)
+    }
+
+    /// The dirty free bytes that the background thread leaves: of those that were in use until
+    /// lately, or may stay in any case, what two ticks of such [demand] will want.
+    pub fn idle_bound(self, used: usize, demand: usize) -> usize {
+        self.bound(used).max(self.given_up(used)).min(2 * demand)
+    }
+
+    fn given_up(self, used: usize) -> usize {
+        self.peak.saturating_sub(used)
+    }
 }
 
 /// What counts as the recent peak `milliseconds` after it was `peak`, when `used` bytes are in use.
@@ -97,23 +116,35 @@ mod tests {
 
     #[test]
     fn the_bound_follows_what_is_in_use_and_was_until_now() {
-        assert_eq!(bound(0, 0, 0), FLOOR);
-        assert_eq!(bound(800 << 20, 800 << 20, 0), 100 << 20);
+        let recent =
+            |peak: usize, boost: usize| Recent { peak: peak << 20, boost: boost << 20, gaps: 0 };
+        assert_eq!(recent(0, 0).bound(0), FLOOR);
+        assert_eq!(recent(800, 0).bound(800 << 20), 100 << 20);
         // The boost alone keeps nothing that was not in use a moment ago.
-        assert_eq!(bound(0, 0, 1 << 30), FLOOR);
-        assert_eq!(bound(20 << 20, 100 << 20, 1 << 30), 80 << 20);
-        assert_eq!(bound(20 << 20, 100 << 20, 30 << 20), FLOOR + (30 << 20));
-        assert_eq!(helped_bound(20 << 20, 100 << 20), 75 << 20);
-        assert_eq!(helped_bound(20 << 20, 20 << 20), FLOOR);
+        assert_eq!(recent(0, 1000).bound(0), FLOOR);
+        assert_eq!(recent(100, 1000).bound(20 << 20), 80 << 20);
+        assert_eq!(recent(100, 30).bound(20 << 20), FLOOR + (30 << 20));
+        assert_eq!(recent(100, 0).helped_bound(20 << 20), 75 << 20);
+        assert_eq!(recent(20, 0).helped_bound(20 << 20), FLOOR);
+    }
+
+    #[test]
+    fn gaps_may_stay_between_what_is_in_use_and_go_with_it() {
+        let recent = Recent { peak: 300 << 20, boost: 0, gaps: 100 << 20 };
+        assert_eq!(recent.bound(300 << 20), 100 << 20);
+        assert_eq!(recent.helped_bound(300 << 20), 100 << 20);
+        assert_eq!(recent.bound(100 << 20), 50 << 20);
+        assert_eq!(recent.bound(0), FLOOR);
     }
 
     #[test]
     fn after_half_a_second_without_claims_nothing_may_stay() {
         let (busy, idle) = ([0, 0, 0, 0, 1 << 30], [0; TICKS_REMEMBERED]);
         assert_eq!(TICKS_REMEMBERED as u64 * TICK_MILLISECONDS, 500);
-        assert_eq!(idle_bound(0, 1 << 30, demand(busy)), 1 << 30);
-        assert_eq!(idle_bound(0, 1 << 30, demand(idle)), 0);
-        assert_eq!(idle_bound(0, 0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
+        let recent = Recent { peak: 1 << 30, boost: 0, gaps: 0 };
+        assert_eq!(recent.idle_bound(0, demand(busy)), 1 << 30);
+        assert_eq!(recent.idle_bound(0, demand(idle)), 0);
+        assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod hot_runs;
 mod idle;
+mod large_runs;
 mod many_threads;
 mod one_thread;
 mod parcels;
