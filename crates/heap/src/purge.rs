@@ -214,8 +214,8 @@ impl<S: System> Arena<S> {
         self.purger.total.load(Ordering::Relaxed)
     }
 
-    /// Clean granules were claimed, maybe for a run of several blocks: if they were purged only just
-    /// now, keep more in future.
+    /// Clean granules were claimed, maybe for a run of several blocks: if they were purged only
+    /// just now, keep more in future.
     pub(crate) fn regret_purge(&self, bytes: usize, several_blocks: bool) {
         let recent = self.purger.recent.load(Ordering::Relaxed);
         if recent == 0 {
