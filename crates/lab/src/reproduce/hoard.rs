@@ -317,7 +317,9 @@ fn scratch_claims(evidence: &Evidence<'_>) -> Vec<Claim> {
         None => claim.cannot(why),
         Some(blocks) => claim.found(
             all_say([(blocks <= given) == is_none].into_iter()),
-            format!("{blocks} objects, of which {given} were given away by the first thread"),
+            format!(
+                "{blocks} objects; the {given} that the first thread gave away may be among them"
+            ),
         ),
     };
     vec![
