@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::layout::{BLOCK_SHIFT, Block, ZONE_BLOCKS};
 use crate::tables::ZoneEntry;
-use core::iter::once;
+use core::iter::{from_fn, once};
 use freehold_sync::atomic::Ordering;
 use freehold_sys::System;
 
@@ -22,27 +22,16 @@ impl<S: System> Arena<S> {
         let region = self.region() >> BLOCK_SHIFT;
         let aligned =
             |b: u32| ((region + b as usize).next_multiple_of(align as usize) - region) as u32;
-        let preferred = if (count, align) == (1, 1) {
-            self.find_preferred_block(prefer)
-        } else {
-            self.find_preferred(count, prefer, aligned)
+        let lowest = self.find_preferred_block(prefer);
+        let Some(_) = lowest else {
+            let mut rows = rows(self.words(|zone| zone.whole.look()));
+            return rows.find_map(|(start, length)| fits(aligned(start), count, start + length));
         };
-        if preferred.is_some() {
-            return preferred;
+        if (count, align) == (1, 1) {
+            return lowest;
         }
-        let (mut best, mut most) = (None, 0);
-        for_each_row(self.words(|zone| zone.whole.look()), |start, length| {
-            let last = (start + length).checked_sub(count);
-            let mut first = aligned(start);
-            while last.is_some_and(|last| first <= last) {
-                let here = (first..first + count).filter(|&b| self.is_preferred(b, prefer)).count();
-                if best.is_none() || here > most {
-                    (best, most) = (Some(Block(first)), here);
-                }
-                first = aligned(first + 1);
-            }
-        });
-        best
+        self.find_preferred(count, prefer, aligned)
+            .or_else(|| self.find_most_preferred(count, prefer, aligned))
     }
 
     /// The lowest block that is wholly free and of the preferred kind.
@@ -52,21 +41,44 @@ impl<S: System> Arena<S> {
         Some(Block(n * ZONE_BLOCKS + word.trailing_zeros()))
     }
 
-    /// As many blocks, all of them of the preferred kind.
+    /// `count` blocks, all of them of the preferred kind, in the shortest row that has so many.
     fn find_preferred(
         &self,
         count: u32,
         prefer: Prefer,
         aligned: impl Fn(u32) -> u32,
     ) -> Option<Block> {
-        let words = self.words(|zone| preferred(zone, prefer));
-        let (mut best, mut shortest) = (None, u32::MAX);
-        for_each_row(words, |start, length| {
-            let first = aligned(start);
-            if first + count <= start + length && length < shortest {
-                (best, shortest) = (Some(Block(first)), length);
-            }
+        let rows = rows(self.words(|zone| preferred(zone, prefer)));
+        let fitting = rows.filter_map(|(start, length)| {
+            fits(aligned(start), count, start + length).map(|first| (length, first))
         });
+        fitting.min_by_key(|&(length, _)| length).map(|(_, first)| first)
+    }
+
+    /// `count` blocks where most are of the preferred kind, the lowest such.
+    fn find_most_preferred(
+        &self,
+        count: u32,
+        prefer: Prefer,
+        aligned: impl Fn(u32) -> u32,
+    ) -> Option<Block> {
+        let is_preferred = |b: u32| u32::from(self.is_preferred(Block(b), prefer));
+        let (mut best, mut most) = (None, 0);
+        for (start, length) in rows(self.words(|zone| zone.whole.look())) {
+            let Some(last) = (start + length).checked_sub(count).filter(|&last| last >= start)
+            else {
+                continue;
+            };
+            let mut here: u32 = (start..start + count).map(is_preferred).sum();
+            for first in start..=last {
+                if aligned(first) == first && (best.is_none() || here > most) {
+                    (best, most) = (Some(Block(first)), here);
+                }
+                if first < last {
+                    here = here + is_preferred(first + count) - is_preferred(first);
+                }
+            }
+        }
         best
     }
 
@@ -74,10 +86,14 @@ impl<S: System> Arena<S> {
         self.zones().map(move |(_, zone)| of(zone))
     }
 
-    fn is_preferred(&self, block: u32, prefer: Prefer) -> bool {
-        let block = Block(block);
+    fn is_preferred(&self, block: Block, prefer: Prefer) -> bool {
         preferred(self.zone(block.zone()), prefer) & block.bit() != 0
     }
+}
+
+/// The first of `count` blocks from `first` on, if they end before `end`.
+fn fits(first: u32, count: u32, end: u32) -> Option<Block> {
+    (first + count <= end).then_some(Block(first))
 }
 
 /// The wholly free blocks of a zone that are of the preferred kind. Any are, where clean ones are
@@ -90,30 +106,31 @@ fn preferred(zone: &ZoneEntry, prefer: Prefer) -> u64 {
     }
 }
 
-/// Calls `each` with the start and the length of every row of set bits, which may reach from one
-/// word into the next.
-fn for_each_row(words: impl Iterator<Item = u64>, mut each: impl FnMut(u32, u32)) {
-    let (mut start, mut length) = (0, 0);
+/// The start and the length of every row of set bits, which may reach from one word into the next.
+fn rows(words: impl Iterator<Item = u64>) -> impl Iterator<Item = (u32, u32)> {
     // A word without any ends the last row.
-    for (word, base) in words.chain(once(0)).zip((0..).step_by(ZONE_BLOCKS as usize)) {
-        let mut at = 0;
-        while at < ZONE_BLOCKS {
-            let rest = word >> at;
+    let mut words = words.chain(once(0)).zip((0..).step_by(ZONE_BLOCKS as usize));
+    let (mut word, mut base, mut at) = (0, 0, ZONE_BLOCKS);
+    let (mut start, mut length) = (0, 0);
+    from_fn(move || {
+        loop {
+            if at >= ZONE_BLOCKS {
+                (word, base) = words.next()?;
+                at = 0;
+            }
+            let rest: u64 = word >> at;
             if rest & 1 == 1 {
-                if length == 0 {
-                    start = base + at;
-                }
+                start = if length == 0 { base + at } else { start };
                 length += rest.trailing_ones();
                 at += rest.trailing_ones();
                 continue;
             }
+            at += rest.trailing_zeros();
             if length > 0 {
-                each(start, length);
-                length = 0;
+                return Some((start, core::mem::take(&mut length)));
             }
-            at += rest.trailing_zeros().min(ZONE_BLOCKS);
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -121,19 +138,17 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn rows(words: &[u64]) -> Vec<(u32, u32)> {
-        let mut rows = Vec::new();
-        for_each_row(words.iter().copied(), |start, length| rows.push((start, length)));
-        rows
+    fn rows_of(words: &[u64]) -> Vec<(u32, u32)> {
+        rows(words.iter().copied()).collect()
     }
 
     #[test]
     fn a_row_reaches_from_one_word_into_the_next() {
-        assert_eq!(rows(&[]), []);
-        assert_eq!(rows(&[0, 0]), []);
-        assert_eq!(rows(&[0b1011]), [(0, 2), (3, 1)]);
-        assert_eq!(rows(&[1 << 63, 0b101]), [(63, 2), (66, 1)]);
-        assert_eq!(rows(&[!0, !0, 1]), [(0, 129)]);
-        assert_eq!(rows(&[!0 << 60, 0, 1 << 63]), [(60, 4), (191, 1)]);
+        assert_eq!(rows_of(&[]), []);
+        assert_eq!(rows_of(&[0, 0]), []);
+        assert_eq!(rows_of(&[0b1011]), [(0, 2), (3, 1)]);
+        assert_eq!(rows_of(&[1 << 63, 0b101]), [(63, 2), (66, 1)]);
+        assert_eq!(rows_of(&[!0, !0, 1]), [(0, 129)]);
+        assert_eq!(rows_of(&[!0 << 60, 0, 1 << 63]), [(60, 4), (191, 1)]);
     }
 }
