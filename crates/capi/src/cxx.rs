@@ -5,7 +5,12 @@ use core::ffi::c_void;
 use freehold_rt::slow;
 
 extern "C" fn allocate(size: usize, align: usize) -> *mut c_void {
-    slow::allocate_aligned(size, align).cast()
+    let object = if align <= freehold_cxx::USUAL_ALIGN {
+        slow::allocate(size)
+    } else {
+        slow::allocate_aligned(size, align)
+    };
+    object.cast()
 }
 
 unsafe fn delete(object: *mut c_void) {
@@ -17,6 +22,15 @@ unsafe fn delete(object: *mut c_void) {
 #[cold]
 #[inline(never)]
 extern "C-unwind" fn new_slow(size: usize) -> *mut c_void {
+    match slow::allocate_medium_at_hand(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => new_rarely(size),
+    }
+}
+
+// A function of its own, so that the one above need not save anything.
+#[inline(never)]
+extern "C-unwind" fn new_rarely(size: usize) -> *mut c_void {
     freehold_cxx::new(size, freehold_cxx::USUAL_ALIGN, allocate)
 }
 

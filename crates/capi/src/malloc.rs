@@ -25,7 +25,16 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut c_void {
-    checked(slow::allocate(size))
+    match slow::allocate_medium_at_hand(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => malloc_rarely(size),
+    }
+}
+
+// A function of its own, so that the one above need not save anything.
+#[inline(never)]
+extern "C" fn malloc_rarely(size: usize) -> *mut c_void {
+    checked(slow::allocate_rarely(size))
 }
 
 /// `free(3)`. Leaves `errno` alone.

@@ -39,8 +39,9 @@ pub struct Info {
     /// `ceil(2^32 / size)`: an offset is a multiple of the size if and only if offset times magic,
     /// modulo 2^32, is below magic. Holds for offsets below a granule and sizes to [`SMALL_MAX`].
     pub magic: u32,
-    /// `ceil(2^40 / size)`: an offset in a slab times this, divided by 2^40, is the number of the
-    /// object there. Holds for offsets to 2^18 and sizes to 2^15, since 2^18 * 2^15 < 2^40.
+    /// `ceil(2^40 / size)` times 2^24: an offset in a slab times this, divided by 2^64, is the
+    /// number of the object there. Holds for offsets to 2^18 and sizes to 2^15, since
+    /// 2^18 * 2^15 < 2^40.
     reciprocal: u64,
     /// Bytes that the objects of a slab take up.
     pub span: u32,
@@ -64,7 +65,7 @@ impl Info {
     /// How many objects fit into so many bytes of a slab.
     #[inline]
     pub(crate) fn objects_in(&self, bytes: usize) -> usize {
-        ((bytes as u64 * self.reciprocal) >> 40) as usize
+        ((u128::from(self.reciprocal) * bytes as u128) >> 64) as usize
     }
 }
 
@@ -140,7 +141,8 @@ impl Class {
     #[inline]
     pub fn medium_index(self) -> usize {
         debug_assert!(self.is_medium());
-        usize::from(self.0) - 1 - SMALL_CLASSES
+        // The remainder changes nothing, and says to the compiler that no index is too large.
+        (usize::from(self.0) - 1 - SMALL_CLASSES) % MEDIUM_CLASSES
     }
 
     /// Whether a small object of the class starts `offset` bytes into a slab.
@@ -154,10 +156,10 @@ impl Class {
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {
         let info = self.info();
-        let product = offset as u64 * info.reciprocal;
+        let product = u128::from(info.reciprocal) * offset as u128;
         // Below the reciprocal is what multiples of the size leave over, and nothing else does.
-        let starts = product % (1 << 40) < info.reciprocal;
-        (starts && offset < info.span as usize).then_some((product >> 40) as usize)
+        let starts = (product as u64) < info.reciprocal;
+        (starts && offset < info.span as usize).then_some((product >> 64) as usize)
     }
 }
 
@@ -234,7 +236,7 @@ const fn info(n: usize) -> Info {
     Info {
         size: size as u32,
         magic: (1_u64 << 32).div_ceil(size as u64) as u32,
-        reciprocal: (1_u64 << 40).div_ceil(size as u64),
+        reciprocal: (1_u64 << 40).div_ceil(size as u64) << 24,
         span: (capacity * size) as u32,
         capacity: capacity as u16,
         granules: granules as u8,
@@ -246,8 +248,10 @@ const fn info(n: usize) -> Info {
     }
 }
 
-static INFO: [Info; CLASSES] = {
-    let mut all = [const { info(0) }; CLASSES];
+/// For as many classes as a byte can name, so that none is out of bounds: those that there are not
+/// have objects nowhere.
+static INFO: [Info; 1 << u8::BITS] = {
+    let mut all = [const { info(0) }; 1 << u8::BITS];
     let mut n = 1;
     while n < CLASSES {
         all[n] = info(n);

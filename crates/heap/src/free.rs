@@ -46,12 +46,13 @@ pub enum PutAside {
 
 /// An object of a slab.
 #[derive(Clone, Copy)]
-pub(crate) struct InSlab {
-    pub(crate) class: Class,
+pub struct InSlab {
+    /// Its class.
+    pub class: Class,
     /// The slab's first granule.
-    slab: Granule,
+    pub slab: Granule,
     /// Its number there.
-    pub(crate) index: usize,
+    pub index: usize,
 }
 
 impl<S: System> Arena<S> {
@@ -75,12 +76,18 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn object_at(&self, address: usize) -> Option<InSlab> {
         let g = self.granule_of(address)?;
-        let tag = self.tag(g);
-        let class = Class(tag.class());
+        let class = Class(self.tag(g).class());
         if matches!(class, Class::NONE | Class(RUN)) {
             return None;
         }
-        let slab = Granule(g.0 - tag.delta());
+        self.object_in(g, class, address)
+    }
+
+    /// The object that starts at `address`, if one does; that is in granule `g`, of a slab of this
+    /// class.
+    #[inline]
+    pub fn object_in(&self, g: Granule, class: Class, address: usize) -> Option<InSlab> {
+        let slab = Granule(g.0 - self.tag(g).delta());
         let index = class.object_at(address - self.tables.address(slab))?;
         Some(InSlab { class, slab, index })
     }
@@ -164,8 +171,9 @@ impl ThreadCache {
             // SAFETY: the caller's promise; the address was found there.
             Found::Small(g, class) => unsafe { self.put_aside_small(arena, g, class, address) },
             Found::Medium(g, class) => {
+                let Some(place) = arena.object_in(g, class, address) else { return PutAside::Not };
                 // SAFETY: as above.
-                let put = unsafe { self.put_aside_medium(arena, g, class, address) };
+                let put = unsafe { self.put_aside_medium(arena, place, address) };
                 if put { PutAside::Done } else { PutAside::Not }
             }
             Found::Run => {
@@ -272,33 +280,44 @@ impl ThreadCache {
         class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
     }
 
+    /// Keeps a medium object hot, if there is room for it.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn keep_medium<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        place: InSlab,
+        address: usize,
+    ) -> bool {
+        let Some(bins) = self.medium_bins() else { return false };
+        let InSlab { class, slab, index } = place;
+        bins.keep(class, (slab, index), address, || arena.word(slab).mask().has_free(index))
+    }
+
     /// Keeps a medium object, or puts it into the outbox if there is one with room.
     ///
     /// # Safety
-    /// As for [`ThreadCache::free_slow`]; `address` is in granule `g`, which is of a slab of medium
-    /// objects of class `class`.
+    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
     #[inline]
     pub unsafe fn put_aside_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
-        g: Granule,
-        class: Class,
+        place: InSlab,
         address: usize,
     ) -> bool {
-        let slab = Granule(g.0 - arena.tag(g).delta());
-        let Some(index) = class.object_at(address - arena.tables.address(slab)) else {
-            return false;
-        };
-        match self.take_back_medium(arena, class, (slab, index), address) {
+        match self.take_back_medium(arena, place, address) {
             TakenBack::Kept => true,
             TakenBack::Twice => false,
-            TakenBack::No => self.put_one_into_outbox(class, slab, index),
+            TakenBack::No => self.put_one_into_outbox(place),
         }
     }
 
     /// Puts an object into the outbox, if there is one with room for it.
     #[inline(never)]
-    fn put_one_into_outbox(&mut self, class: Class, slab: Granule, index: usize) -> bool {
+    fn put_one_into_outbox(&mut self, InSlab { class, slab, index }: InSlab) -> bool {
         self.put_into_outbox(class, Row::one(slab, index))
     }
 
@@ -307,13 +326,11 @@ impl ThreadCache {
     fn take_back_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
-        (slab, index): (Granule, usize),
+        InSlab { class, slab, index }: InSlab,
         address: usize,
     ) -> TakenBack {
         let Some(bins) = self.medium_bins() else { return TakenBack::No };
-        let base = arena.tables.address(slab);
-        bins.take_back(class, (base, index), address, || arena.word(slab).mask().look().1.0)
+        bins.take_back(class, (slab, index), address, || arena.word(slab).mask().has_free(index))
     }
 
     /// Frees an object that the fast path did not keep. On an error nothing has changed.
@@ -325,7 +342,8 @@ impl ThreadCache {
         arena: &Arena<S>,
         address: usize,
     ) -> Result<(), Invalid> {
-        if let Some(InSlab { class, slab, index }) = arena.object_at(address) {
+        if let Some(place) = arena.object_at(address) {
+            let InSlab { class, slab, index } = place;
             if class.is_small() && self.keeps(slab, class) {
                 self.provide_magazine(arena, class);
                 self.look_at_free(arena, class, slab, index, address)?;
@@ -338,7 +356,7 @@ impl ThreadCache {
                     return Ok(());
                 }
             }
-            return self.free_elsewhere(arena, class, slab, index, address);
+            return self.free_elsewhere(arena, place, address);
         }
         if let Some(g) = arena.run_at(address) {
             let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
@@ -355,13 +373,12 @@ impl ThreadCache {
     fn free_elsewhere<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
-        slab: Granule,
-        index: usize,
+        place: InSlab,
         address: usize,
     ) -> Result<(), Invalid> {
+        let InSlab { class, slab, index } = place;
         if !class.is_small() {
-            match self.take_back_medium(arena, class, (slab, index), address) {
+            match self.take_back_medium(arena, place, address) {
                 TakenBack::Kept => return Ok(()),
                 TakenBack::Twice => return Err(Invalid::FreedTwice { address }),
                 TakenBack::No => {}

@@ -25,9 +25,18 @@ struct MediumBin {
     base: usize,
     /// Objects from this one on have never been given out since their memory was zero.
     untouched: u32,
+    /// The slab's first granule.
+    slab: Granule,
 }
 
-const NO_SLAB: MediumBin = MediumBin { free: 0, base: 0, untouched: 0 };
+/// No object is of the last granule that a number can name: the region is smaller.
+const NO_SLAB: MediumBin = MediumBin { free: 0, base: 0, untouched: 0, slab: Granule(u32::MAX) };
+
+impl MediumBin {
+    fn new(free: u64, slab: Granule, base: usize, untouched: u32) -> Self {
+        Self { free, base, untouched, slab }
+    }
+}
 
 /// What a heap has at hand of a class.
 #[repr(align(128))]
@@ -101,26 +110,47 @@ impl MediumBins {
         Some(Given { address: bin.base + n as usize * class.size(), zero })
     }
 
-    /// Takes back object `n` of the slab at `slab`, if it is the one that the heap is taking from,
-    /// or if there is room for a hot object. `known_free` are the objects that the slab's word
-    /// knows to be free; it is asked if there is room.
-    // Called for nearly each medium object that is freed: a call of its own costs 20 instructions.
+    /// Keeps object `n` of a slab hot, if there is room for it and it was not free already.
+    /// `known_free` says whether the slab's word knows it to be free.
+    // Called for each medium object that is freed: a call of its own costs 20 instructions.
     #[inline(always)]
+    pub(crate) fn keep(
+        &mut self,
+        class: Class,
+        (slab, n): (Granule, usize),
+        object: usize,
+        known_free: impl FnOnce() -> bool,
+    ) -> bool {
+        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
+        if !hot.has_room_for(object) {
+            return false;
+        }
+        let was_free = known_free() || bin.slab == slab && bin.free >> n & 1 != 0;
+        if !was_free {
+            // SAFETY: there is room.
+            unsafe { hot.put(object) };
+        }
+        !was_free
+    }
+
+    /// Takes back object `n` of a slab, if it is the one that the heap is taking from, or if there
+    /// is room for a hot object. `known_free` says whether the slab's word knows it to be free; it
+    /// is asked if there is room.
+    #[inline]
     pub(crate) fn take_back(
         &mut self,
         class: Class,
-        (slab, n): (usize, usize),
+        (slab, n): (Granule, usize),
         object: usize,
-        known_free: impl FnOnce() -> u64,
+        known_free: impl FnOnce() -> bool,
     ) -> TakenBack {
         let at_hand = &mut self.0[class.medium_index()];
-        let own = at_hand.bin.base == slab;
+        let own = at_hand.bin.slab == slab;
         if !own && at_hand.hot.is_full() && !at_hand.hot.may_have(object) {
             return TakenBack::No;
         }
         let bit = 1 << n;
-        let known_free = known_free() | if own { at_hand.bin.free } else { 0 };
-        if known_free & bit != 0 {
+        if known_free() || own && at_hand.bin.free & bit != 0 {
             return TakenBack::Twice;
         }
         if at_hand.hot.keep(object) {
@@ -187,7 +217,7 @@ impl<S: System> Arena<S> {
             && let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask())
         {
             let free = self.word(g).mask().take().0;
-            return Some(MediumBin { free, base: self.tables.address(g), untouched: capacity });
+            return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
         let want = Want { count: granules.into(), align: 1, prefer: Prefer::Dirty };
         let claim = claim.or_else(|| self.claim_granules(want, &heap.slab_home, account))?;
@@ -200,7 +230,7 @@ impl<S: System> Arena<S> {
         unsafe { self.local(g).write(SlabLocal::NEW) };
         self.word(g).mask().create(State::Detached);
         let untouched = if claim.dirty == 0 { 0 } else { capacity };
-        Some(MediumBin { free: everything(class), base: self.tables.address(g), untouched })
+        Some(MediumBin::new(everything(class), g, self.tables.address(g), untouched))
     }
 
     /// Returns bits to a slab's word, and does what the push asks for. `mine` are the bins of the
@@ -223,7 +253,7 @@ impl<S: System> Arena<S> {
             Pushed::Woken => match mine.map(|bins| &mut bins.0[class.medium_index()].bin) {
                 Some(bin) if bin.free == 0 => {
                     let (free, base) = (word.take().0, self.tables.address(g));
-                    *bin = MediumBin { free, base, untouched: info.capacity.into() };
+                    *bin = MediumBin::new(free, g, base, info.capacity.into());
                 }
                 _ => {
                     if !self.pool_slab(class, g, word) {
@@ -251,9 +281,8 @@ impl<S: System> Arena<S> {
             }
             hot.allow(0);
             let bin = core::mem::replace(bin, NO_SLAB);
-            let slab = self.granule_of(bin.base).filter(|_| bin.free != 0);
-            if let Some(g) = slab {
-                let home = self.send_medium_home(class, g, bin.free, None);
+            if bin.free != 0 {
+                let home = self.send_medium_home(class, bin.slab, bin.free, None);
                 debug_assert!(home.is_ok(), "a bin held an object that is free");
                 released += home.unwrap_or(0);
             }

@@ -7,14 +7,15 @@
 use crate::mode::Mode;
 use crate::tls::{self, Local};
 use crate::{background, debugging, emergency, exit, foreign, guarded, mode, process, report};
-use core::ptr;
+use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
-use freehold_heap::free::{Found, PutAside};
+use freehold_heap::free::{Found, InSlab, PutAside};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, UNIT, at};
+use freehold_heap::medium::Given;
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, System};
 
@@ -144,24 +145,45 @@ fn refill(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
-    if size <= SMALL_MAX {
-        return refill(size);
+    match allocate_medium_at_hand(size) {
+        Some(object) => object.as_ptr(),
+        None => allocate_rarely(size),
+    }
+}
+
+/// Gives out a medium object that the thread has at hand, if `size` is that of one and it has any.
+#[inline(always)]
+pub fn allocate_medium_at_hand(size: usize) -> Option<NonNull<u8>> {
+    pop_medium(size).and_then(|given| NonNull::new(at(given.address)))
+}
+
+#[inline(always)]
+fn pop_medium(size: usize) -> Option<Given> {
+    if size <= SMALL_MAX || size > MEDIUM_MAX {
+        return None;
     }
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if size > MEDIUM_MAX {
-        return allocate_run(cache, size);
+    if cache.is_busy() {
+        return None;
     }
-    let class = Class::of_medium(size);
-    if !cache.is_busy() {
-        cache.set_busy(true);
-        let given = cache.pop_medium(class);
-        cache.set_busy(false);
-        if let Some(given) = given {
-            return at(given.address);
-        }
+    cache.set_busy(true);
+    let given = cache.pop_medium(Class::of_medium(size));
+    cache.set_busy(false);
+    given
+}
+
+/// Gives out `size` bytes when neither the fast path nor [`allocate_medium_at_hand`] had any.
+#[inline(never)]
+pub fn allocate_rarely(size: usize) -> *mut u8 {
+    if size <= SMALL_MAX {
+        return refill(size);
     }
-    allocate_medium(size)
+    if size <= MEDIUM_MAX {
+        return allocate_medium(size);
+    }
+    // SAFETY: the thread's own storage, as in `enter`.
+    allocate_run(unsafe { &mut (*tls::local()).cache }, size)
 }
 
 /// Gives out a medium object of which the thread has none at hand.
@@ -223,6 +245,14 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
 /// Gives out `size` bytes that are zero; null when there is no memory. Clears only what is not
 /// known to be zero.
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
+    if let Some(given) = pop_medium(size) {
+        let object = at::<u8>(given.address);
+        if !given.zero {
+            // SAFETY: just given out, with at least `size` bytes.
+            unsafe { object.write_bytes(0, size) };
+        }
+        return object;
+    }
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }
@@ -303,9 +333,38 @@ unsafe fn deallocate_medium(
     object: *mut u8,
     (g, class): (Granule, Class),
 ) {
+    let Some(place) = arena.object_in(g, class, object.addr()) else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    };
+    cache.set_busy(true);
+    // SAFETY: as above.
+    let kept = unsafe { cache.keep_medium(arena, place, object.addr()) };
+    cache.set_busy(false);
+    if !kept {
+        // SAFETY: as above.
+        unsafe {
+            let InSlab { class, slab, index } = place;
+            deallocate_medium_elsewhere(cache, arena, object, class, slab, index);
+        }
+    }
+}
+
+/// Takes back a medium object that is not kept hot: number `index` of a slab. (One argument for the
+/// three would be passed in memory, and its caller have something to save.)
+#[inline(never)]
+unsafe fn deallocate_medium_elsewhere(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    class: Class,
+    slab: Granule,
+    index: usize,
+) {
+    let place = InSlab { class, slab, index };
     cache.set_busy(true);
     // SAFETY: the caller gives the object up, and found it there.
-    let done = unsafe { cache.put_aside_medium(arena, g, class, object.addr()) };
+    let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
     cache.set_busy(false);
     if !done {
         // SAFETY: the caller gives the object up.

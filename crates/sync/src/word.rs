@@ -107,6 +107,16 @@ impl Ledger for Count {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mask(pub u64);
 
+impl SlabWord<Mask> {
+    /// Whether object `n` is free as far as the word knows, at this moment.
+    #[inline]
+    pub fn has_free(&self, n: usize) -> bool {
+        debug_assert!(n < PAYLOAD_BITS as usize);
+        // Relaxed: as in [`SlabWord::look`]. Free objects are the lowest bits of the word.
+        self.word.load(Ordering::Relaxed) >> n & 1 != 0
+    }
+}
+
 impl Ledger for Mask {
     const NONE: Self = Self(0);
     fn to_bits(self) -> u64 {

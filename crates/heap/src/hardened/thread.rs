@@ -392,11 +392,13 @@ impl Thread {
     /// Keeps a medium object that leaves quarantine, or posts it.
     #[inline]
     fn keep_medium<S: System>(&mut self, arena: &Arena<S>, held: Held) -> bool {
-        held.class().is_medium()
-            && arena.granule_of(held.address()).is_some_and(|g| {
+        let (class, address) = (held.class(), held.address());
+        class.is_medium()
+            && arena
+                .granule_of(address)
+                .and_then(|g| arena.object_in(g, class, address))
                 // SAFETY: an object of that class, which was given up and is let go of here.
-                unsafe { self.cache.put_aside_medium(arena, g, held.class(), held.address()) }
-            })
+                .is_some_and(|place| unsafe { self.cache.put_aside_medium(arena, place, address) })
     }
 
     #[inline(never)]
