@@ -6,7 +6,6 @@
 //! and 10 %. Every object starts at a multiple of its size from the start of its slab, so that a
 //! class whose size is a multiple of an alignment provides it.
 
-use crate::hot::HOT_MOST;
 use crate::layout::{GRANULE, UNIT};
 use crate::magazine::ROUNDS;
 use crate::policy::retain;
@@ -55,8 +54,6 @@ pub struct Info {
     pub wake: u16,
     /// Objects a thread takes at once from a heap it shares.
     pub shared_batch: u16,
-    /// Medium objects that a thread keeps hot.
-    pub hot: u8,
     /// Full magazines of small objects that a heap sets aside.
     pub depot: u8,
 }
@@ -224,7 +221,6 @@ const fn info(n: usize) -> Info {
             words: 0,
             wake: 0,
             shared_batch: 0,
-            hot: 0,
             depot: 0,
         };
     }
@@ -243,7 +239,6 @@ const fn info(n: usize) -> Info {
         words: capacity.div_ceil(64) as u8,
         wake: retain::wake(capacity) as u16,
         shared_batch: retain::shared_batch(size) as u16,
-        hot: if small { 0 } else { retain::hot(size, HOT_MOST) as u8 },
         depot: if small { retain::depot(size, ROUNDS) as u8 } else { 0 },
     }
 }

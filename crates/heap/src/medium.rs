@@ -9,8 +9,9 @@ use crate::arena::Arena;
 use crate::blocks::{Prefer, Want};
 use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
-use crate::hot::Hot;
+use crate::hot::{HOT_MOST, Hot};
 use crate::layout::Granule;
+use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::Account;
 use freehold_sync::word::{Mask, Pushed, State};
@@ -204,7 +205,8 @@ impl<S: System> Arena<S> {
         let bin = self.find_medium_slab(heap, class, account)?;
         let at_hand = &mut bins.0[class.medium_index()];
         at_hand.bin = bin;
-        at_hand.hot.allow(class.info().hot.into());
+        let heaps = self.leases.exclusive_made().into();
+        at_hand.hot.allow(retain::hot(class.size(), HOT_MOST, heaps));
         bins.pop(class)
     }
 

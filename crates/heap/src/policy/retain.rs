@@ -55,10 +55,19 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
     }
 }
 
-/// How many medium objects of a size a thread keeps hot, of at most `most`: about 32 KiB.
-pub const fn hot(size: usize, most: usize) -> usize {
-    let n = 32 * 1024 / size;
-    if n > most { most } else { n }
+/// Bytes of hot medium objects of each class in all heaps together, but for what each may keep in
+/// any case.
+const HOT_BYTES: usize = 512 * 1024;
+
+/// Bytes of hot medium objects of a class that a heap may keep in any case, and at most.
+const HOT_BYTES_LEAST: usize = 32 * 1024;
+const HOT_BYTES_MOST: usize = 128 * 1024;
+
+/// How many medium objects of a size a thread keeps hot, of at most `most`, when there are so many
+/// heaps.
+pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
+    let bytes = (HOT_BYTES / heaps.max(1)).clamp(HOT_BYTES_LEAST, HOT_BYTES_MOST);
+    (bytes / size).min(most)
 }
 
 /// The most hot runs that a heap keeps.
@@ -119,6 +128,18 @@ mod tests {
                 assert!(waiting <= bound, "{heaps} heaps, {used} bytes in use: {waiting} may wait");
             }
         }
+    }
+
+    #[test]
+    fn what_is_kept_hot_of_a_class_is_bounded_in_all_heaps_together() {
+        for heaps in 0..=100 {
+            for size in [2560, 5000, 16 << 10, 32 << 10] {
+                let bytes = hot(size, usize::MAX, heaps) * size;
+                assert!(bytes <= HOT_BYTES_MOST && bytes > HOT_BYTES_LEAST - size);
+                assert!(bytes * heaps <= HOT_BYTES.max(heaps * HOT_BYTES_LEAST));
+            }
+        }
+        assert_eq!(hot(2560, 11, 1), 11);
     }
 
     #[test]
