@@ -14,6 +14,11 @@ fn memory_returns_while_all_threads_sleep_and_the_helper_ends() {
 }
 
 #[test]
+fn pages_between_objects_in_use_return_as_well() {
+    program("scattered").run().succeeded();
+}
+
+#[test]
 fn the_environment_can_forbid_a_thread_of_the_librarys_own() {
     program("forbidden").env("FREEHOLD_BACKGROUND", "0").run().succeeded();
 }

@@ -137,6 +137,12 @@ impl<'a> Held<'a> {
         unsafe { (&(*self.heap.attached.get()))[usize::from(class.0)].has(g) }
     }
 
+    /// The slabs of a class that the heap is attached to.
+    pub(crate) fn attached_slabs(&mut self, class: Class) -> impl Iterator<Item = Granule> {
+        let Attached { slabs, count } = *self.attached(class);
+        slabs.into_iter().take(count).map(|link| Granule(link - 1))
+    }
+
     /// The heap.
     pub(crate) fn heap(&self) -> &'a Heap {
         self.heap
@@ -397,8 +403,9 @@ impl<S: System> Arena<S> {
             unsafe { self.guard(g, 1) };
         }
         self.tag(g).set(class.0, 0);
+        let fresh = claim.dirty == 0;
         // SAFETY: the granule is the caller's, and so is its local part.
-        unsafe { self.local(g).write(SlabLocal::NEW) };
+        unsafe { self.local(g).write(SlabLocal { fresh, ..SlabLocal::NEW }) };
         self.word(g).count().create(State::Attached);
         self.map_slab(held.heap(), g, class);
         held.attached(class).push(g);

@@ -44,6 +44,7 @@ mod resize;
 mod runs;
 mod scavenge;
 mod slab;
+mod slab_purge;
 mod stock;
 pub mod tables;
 mod take;

@@ -122,18 +122,58 @@ impl<S: System> Arena<S> {
         if pool.first.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        pool.lock.acquire();
+        pool.lock.hold(|| {
+            let g = self.first_claimed(pool, |_| true, word)?;
+            // SAFETY: the lock is held, and the slab is on the list and claimed by this thread,
+            // which will take objects from it.
+            unsafe {
+                pool.unlink(self, g);
+                (*self.local(g)).purged = 0;
+            }
+            Some(g)
+        })
+    }
+
+    /// Claims a slab from the pool for the look of this number, if there is one that it has not
+    /// come by. Nothing else is done to slabs that it has: as long as each goes back to the end,
+    /// they are the last ones.
+    pub(crate) fn claim_pooled_slab_for<'a, L: Ledger + 'a>(
+        &'a self,
+        class: Class,
+        look: u32,
+        word: impl Fn(Granule) -> &'a SlabWord<L>,
+    ) -> Option<Granule> {
+        let pool = &self.pools[usize::from(class.0)];
+        pool.lock.hold(|| {
+            // SAFETY: the lock protects what is read here of slabs on the list.
+            let is_new = |g| unsafe { (*self.local(g)).look != look };
+            let g = self.first_claimed(pool, is_new, word)?;
+            // SAFETY: the lock is held, and the slab is on the list and claimed by this thread.
+            unsafe {
+                pool.unlink(self, g);
+                (*self.local(g)).look = look;
+            }
+            Some(g)
+        })
+    }
+
+    /// Claims the first slab of a pool that can be claimed, as long as they are `wanted`. The lock
+    /// is held; the slab is still on the list.
+    fn first_claimed<'a, L: Ledger + 'a>(
+        &'a self,
+        pool: &Pool,
+        wanted: impl Fn(Granule) -> bool,
+        word: impl Fn(Granule) -> &'a SlabWord<L>,
+    ) -> Option<Granule> {
         let mut at = target(pool.first.load(Ordering::Relaxed));
-        // A slab that cannot be claimed has just become whole, and its claimer waits for the lock.
-        while let Some(g) = at.filter(|&g| !word(g).claim_pooled()) {
+        while let Some(g) = at.filter(|&g| wanted(g)) {
+            if word(g).claim_pooled() {
+                return Some(g);
+            }
+            // It has just become whole, and its claimer waits for the lock.
             // SAFETY: the lock protects the links of slabs on the list.
             at = target(unsafe { (*self.local(g)).next });
         }
-        if let Some(g) = at {
-            // SAFETY: the lock is held, and the slab is on the list.
-            unsafe { pool.unlink(self, g) };
-        }
-        pool.lock.release();
-        at
+        None
     }
 }

@@ -14,7 +14,7 @@ use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
 use crate::policy::purge;
 use crate::tally::Tally;
-use freehold_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
@@ -49,6 +49,8 @@ pub(crate) struct Purger {
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
+    /// How often it was looked for pages to purge within slabs.
+    looks: AtomicU32,
 }
 
 impl Purger {
@@ -66,7 +68,14 @@ impl Purger {
             total: AtomicUsize::new(0),
             helped: AtomicBool::new(false),
             released: AtomicUsize::new(0),
+            looks: AtomicU32::new(0),
         }
+    }
+
+    /// The number of the next look for pages to purge within slabs; those who have never been
+    /// looked at have 0.
+    pub(crate) fn next_look(&self) -> u32 {
+        self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
     }
 }
 
@@ -149,6 +158,9 @@ impl<S: System> Arena<S> {
             }
             dirty = dirty.saturating_sub(purged);
         }
+        if demand == 0 {
+            self.purge_within_slabs();
+        }
         demand > 0
     }
 
@@ -207,6 +219,12 @@ impl<S: System> Arena<S> {
     /// Purges everything that is free and dirty. Returns the bytes purged.
     pub fn purge_all(&self) -> usize {
         self.purger.lock.hold(|| self.purge_some(usize::MAX, 1))
+    }
+
+    /// Counts bytes that were purged within slabs. Nothing is regretted of them: claims of granules
+    /// tell nothing of when they are touched again.
+    pub(crate) fn note_purged_within(&self, bytes: usize) {
+        self.purger.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes purged since the start.

@@ -11,8 +11,18 @@ use freehold_sync::word::Count;
 
 impl SlabLocal {
     /// A slab all of whose objects are untouched.
-    pub const NEW: Self =
-        Self { carved: 0, balance: 0, next: 0, prev: 0, run: 0, zeroed: false, lowest: 0 };
+    pub const NEW: Self = Self {
+        carved: 0,
+        balance: 0,
+        next: 0,
+        prev: 0,
+        run: 0,
+        zeroed: false,
+        lowest: 0,
+        fresh: false,
+        purged: 0,
+        look: 0,
+    };
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab
     /// is detached as it is. Below zero when bits were collected whose frees are not yet counted.
@@ -31,6 +41,7 @@ impl SlabLocal {
     /// whose bits are `bits`.
     pub fn take(&mut self, slab: usize, info: &Info, bits: Bits, taken: &mut [usize]) -> usize {
         let size = info.size as usize;
+        self.purged = 0;
         let mut left = taken.len();
         let mut words = usize::from(self.lowest)..usize::from(info.words);
         while self.balance > 0

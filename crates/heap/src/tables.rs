@@ -86,7 +86,15 @@ pub struct SlabLocal {
     pub(crate) zeroed: bool,
     /// The first word of bits that may have one that the balance counts.
     pub(crate) lowest: u16,
+    /// Whether the rest that was never given out has never been touched.
+    pub(crate) fresh: bool,
+    /// The pages that were purged since objects were taken last: a bit for each.
+    pub(crate) purged: u64,
+    /// The last look for pages to purge that has come by, if the slab is in a pool.
+    pub(crate) look: u32,
 }
+
+const _: () = assert!(size_of::<SlabLocal>() == 64);
 
 /// Words of bits that stand with a slab's word.
 pub(crate) const NEAR_WORDS: usize = 7;

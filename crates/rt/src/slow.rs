@@ -537,7 +537,7 @@ pub fn trim() -> usize {
             report::invalid("malloc_trim", invalid);
         }
         arena.let_go_of_shared();
-        arena.purge_all()
+        arena.purge_within_slabs() + arena.purge_all()
     });
     trimmed.unwrap_or_else(|| mode::current().map_or(0, Mode::trim))
 }

@@ -187,6 +187,7 @@ impl<'a> Sequence<'a> {
                 cache.trim(arena).expect("nothing was freed twice");
             }
             _ => {
+                arena.purge_within_slabs();
                 arena.purge_all();
             }
         }

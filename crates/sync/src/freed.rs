@@ -66,6 +66,17 @@ pub fn collect(bits: &AtomicU64, most: usize, each: impl FnMut(usize)) -> u64 {
     collect_by(&CORRECT, bits, most, each)
 }
 
+/// The bits of one word that are set at this moment: of objects that those who freed them are done
+/// with, and that stay where they are. Only for the slab's holder.
+pub fn look(bits: &AtomicU64) -> u64 {
+    look_by(&CORRECT, bits)
+}
+
+/// [`look`] with an ordering that the model may break.
+pub(crate) fn look_by(orders: &Orders, bits: &AtomicU64) -> u64 {
+    bits.load(orders.collect)
+}
+
 /// [`collect`] with an ordering that the model may break.
 #[inline]
 pub(crate) fn collect_by(

@@ -108,6 +108,18 @@ impl Ledger for Count {
 pub struct Mask(pub u64);
 
 impl SlabWord<Mask> {
+    /// The objects that are free at this moment, and that those who freed them are done with. For
+    /// the claimer.
+    pub fn free_objects(&self) -> Mask {
+        // Acquire pairs with the Release of the pushes, also of those since the claim.
+        self.free_objects_by(Ordering::Acquire)
+    }
+
+    /// [`SlabWord::free_objects`] with an ordering that the model may break.
+    pub(crate) fn free_objects_by(&self, order: Ordering) -> Mask {
+        unpack(self.word.load(order)).1
+    }
+
     /// Whether object `n` is free as far as the word knows, at this moment.
     #[inline]
     pub fn has_free(&self, n: usize) -> bool {

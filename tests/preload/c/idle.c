@@ -51,6 +51,43 @@ static void burst(uint64_t seed)
 		free(objects[i]);
 }
 
+enum { SIZE = 1000, STAYS = 50 };
+
+/* 20 MiB of objects, of which one in so many stays in use, each with contents of its own. */
+static char **scatter(void)
+{
+	char **objects = calloc(OBJECTS, sizeof *objects);
+	for (int i = 0; i < OBJECTS; i++) {
+		objects[i] = malloc(SIZE);
+		CHECK(objects[i]);
+		memset(objects[i], i % 251, SIZE);
+	}
+	for (int i = 0; i < OBJECTS; i++)
+		if (i % STAYS != 0)
+			free(objects[i]);
+	return objects;
+}
+
+static void gather(char **objects)
+{
+	for (int i = 0; i < OBJECTS; i += STAYS) {
+		for (int byte = 0; byte < SIZE; byte++)
+			CHECK(objects[i][byte] == (char)(i % 251));
+		free(objects[i]);
+	}
+	free(objects);
+}
+
+static void *scatter_and_sleep(void *unused)
+{
+	char **objects = scatter();
+	pthread_barrier_wait(&barrier); /* most is freed */
+	pthread_barrier_wait(&barrier); /* all has been looked at */
+	gather(scatter());
+	gather(objects);
+	return unused;
+}
+
 static pid_t numbers[THREADS];
 
 static void *burst_and_sleep(void *seed)
@@ -64,13 +101,19 @@ static void *burst_and_sleep(void *seed)
 
 static pthread_t sleepers[THREADS];
 
-/* Threads that have had a burst, freed everything, and sleep. */
-static void start_sleepers(void)
+/* Threads that do something, and sleep. */
+static void start(void *(*work)(void *))
 {
 	CHECK(pthread_barrier_init(&barrier, NULL, THREADS + 1) == 0);
 	for (uintptr_t i = 0; i < THREADS; i++)
-		CHECK(pthread_create(&sleepers[i], NULL, burst_and_sleep, (void *)(i + 1)) == 0);
+		CHECK(pthread_create(&sleepers[i], NULL, work, (void *)(i + 1)) == 0);
 	pthread_barrier_wait(&barrier);
+}
+
+/* Threads that have had a burst, freed everything, and sleep. */
+static void start_sleepers(void)
+{
+	start(burst_and_sleep);
 }
 
 static void end_sleepers(void)
@@ -106,6 +149,15 @@ static void settles_at(size_t bytes)
 static void memory_returns(void)
 {
 	settles_at(32 * MIB);
+}
+
+/* Of the 80 MiB half is in slabs with an object in use: but not half of their pages. */
+static void scattered(void)
+{
+	start(scatter_and_sleep);
+	AWAIT(resident() < 24 * MIB);
+	AWAIT(threads() == THREADS + 1);
+	end_sleepers();
 }
 
 static void forbidden(void)
@@ -216,6 +268,7 @@ int main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {
 		{"memory returns", memory_returns},
+		{"scattered", scattered},
 		{"forbidden", forbidden},
 		{"one thread", one_thread},
 		{"after all others", after_all_others},

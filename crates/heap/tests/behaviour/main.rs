@@ -8,5 +8,6 @@ mod one_thread;
 mod parcels;
 mod populating;
 mod scavenging;
+mod slab_purging;
 mod support;
 mod zeroing;

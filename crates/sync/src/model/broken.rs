@@ -1,7 +1,8 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, must_be_rejected, posted, released_and_reused,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, must_be_rejected, posted, purged_while_freed,
+    released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
 use crate::freed::{self, Orders};
@@ -202,5 +203,32 @@ fn broken_closing_without_comparing_is_rejected() {
         let found = post.inbox.close_blindly_for_model().map_or(0, |full| post.use_up(full));
         let refused = sender.join().unwrap();
         assert_eq!(found | refused, 1, "a magazine was lost");
+    });
+}
+
+#[test]
+fn broken_purging_what_is_seen_to_be_free_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: Orders = Orders { collect: Ordering::Relaxed, ..freed::CORRECT };
+        let slab = Slab::new(State::Pooled, &[], NEVER, Laws { bits: &ORDERS, ..LAWS });
+        let other = slab.clone();
+        let other = thread::spawn(move || other.free(0, false));
+        slab.purge_in_pool(|| slab.word.claim_pooled());
+        other.join().unwrap();
+    });
+    must_be_rejected(RACE, || purged_while_freed(Ordering::Relaxed));
+}
+
+#[test]
+fn broken_purging_in_a_slab_that_was_not_claimed_is_rejected() {
+    must_be_rejected(RACE, || {
+        let slab = Slab::new(State::Pooled, &[], NEVER, LAWS);
+        slab.free(0, false);
+        let other = slab.clone();
+        let other = thread::spawn(move || other.take_from_pool());
+        if freed::look_by(LAWS.bits, &slab.bits) & 1 != 0 {
+            slab.contents[0].write(|c| *c = 0);
+        }
+        other.join().unwrap();
     });
 }

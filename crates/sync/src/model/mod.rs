@@ -3,7 +3,7 @@
 //!
 //! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
 //! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
-//! does a broken invariant. The scenarios S1 to S11 and the invariants I1 to I10 are those of
+//! does a broken invariant. The scenarios S1 to S14 and the invariants I1 to I10 are those of
 //! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
 
 mod broken;
@@ -16,7 +16,7 @@ use crate::granules::FreeGranules;
 use crate::inbox::{self, Inbox};
 use crate::lock::Lock;
 use crate::rank::Rank;
-use crate::word::{self, Count, Pushed, Rules, SlabWord, State};
+use crate::word::{self, Count, Mask, Pushed, Rules, SlabWord, State};
 use loom::sync::Arc;
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -197,6 +197,27 @@ impl Slab {
         got
     }
 
+    /// The background thread purges what is free of a slab in the pool, if it can be `claimed`, and
+    /// puts it back.
+    fn purge_in_pool(&self, claimed: impl FnOnce() -> bool) {
+        if !self.pool.try_acquire() {
+            return;
+        }
+        let got = self.listed.read(|l| *l) && claimed();
+        if got {
+            self.listed.write(|l| *l = false);
+        }
+        self.pool.release();
+        if !got {
+            return;
+        }
+        let bits = freed::look_by(self.laws.bits, &self.bits);
+        for object in (0..CAPACITY).filter(|o| bits >> o & 1 != 0) {
+            self.contents[object].write(|c| *c = 0);
+        }
+        self.put_in_pool();
+    }
+
     /// I1, I7: whoever releases is alone with the slab; scribbling over everything proves it.
     fn release(&self) {
         self.local.write(|local| *local = Local::default());
@@ -370,6 +391,28 @@ impl Post {
         self.inbox.close(|address| found |= self.use_up(address));
         found
     }
+}
+
+/// A slab of medium objects in the pool is purged while one of them is freed.
+fn purged_while_freed(order: Ordering) {
+    let word = Arc::new(SlabWord::<Mask>::new());
+    word.create(State::Attached);
+    assert!(word.detach(State::Claimed, Mask(0)) && word.pool(CAPACITY as i32));
+    let contents = Arc::new(Checked::new(0));
+    let other = {
+        let (word, contents) = (word.clone(), contents.clone());
+        thread::spawn(move || {
+            contents.write(|c| *c = 1);
+            let pushed = word.push(CAPACITY as i32, NEVER, |before| Some(Mask(before.0 | 1)));
+            assert_eq!(pushed, Pushed::Recorded);
+        })
+    };
+    assert!(word.claim_pooled());
+    if word.free_objects_by(order).0 & 1 != 0 {
+        contents.write(|c| *c = 0);
+    }
+    assert!(word.pool(CAPACITY as i32));
+    other.join().unwrap();
 }
 
 /// Two senders and an owner that receives once and closes its inbox: everything that was sent was

@@ -1,6 +1,8 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
-use super::{Checked, LAWS, NEVER, RANK, Slab, explore, posted, released_and_reused};
+use super::{
+    Checked, LAWS, NEVER, RANK, Slab, explore, posted, purged_while_freed, released_and_reused,
+};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::granules::FreeGranules;
 use crate::inbox;
@@ -247,4 +249,28 @@ fn s12_bits_are_collected_before_their_free_is_counted() {
 #[test]
 fn s13_a_magazine_that_was_sent_arrives_once_or_is_refused() {
     explore(|| posted(&inbox::CORRECT));
+}
+
+#[test]
+fn s14_pages_of_a_pooled_slab_are_purged_while_its_last_objects_are_freed() {
+    explore(|| {
+        let slab = Slab::new(State::Pooled, &[], NEVER, LAWS);
+        let others: Vec<_> = [0, 1]
+            .map(|o| {
+                let slab = slab.clone();
+                thread::spawn(move || slab.free(o, false))
+            })
+            .into();
+        slab.purge_in_pool(|| slab.word.claim_pooled());
+        for other in others {
+            other.join().unwrap();
+        }
+        slab.check(0);
+        assert_eq!(slab.released.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn s14_pages_of_a_pooled_slab_of_medium_objects_are_purged_while_one_is_freed() {
+    explore(|| purged_while_freed(Ordering::Acquire));
 }

@@ -1,0 +1,118 @@
+//! What goes back to the system from slabs with objects in use.
+
+use crate::support::{Estate, Thread, check, fill};
+use freehold_heap::layout::GRANULE;
+use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_REMEMBERED};
+use freehold_heap::purge::Watch;
+use freehold_sys::fake::Fake;
+
+/// Bytes that are allocated of each size.
+const BYTES: usize = 8 << 20;
+/// One object in so many stays in use.
+const STAYS: usize = 100;
+
+/// Allocates objects of a size, and frees all but one in so many. Returns those.
+fn leave_some(thread: &mut Thread<Fake>, size: usize) -> Vec<usize> {
+    let all: Vec<_> = (0..BYTES / size).map(|_| thread.alloc(size).unwrap()).collect();
+    for (n, &object) in all.iter().enumerate() {
+        fill(object, size, n as u64);
+    }
+    let (stay, go): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % STAYS == 0);
+    thread.free_all(go.into_iter().map(|(_, &object)| object));
+    stay.into_iter().map(|(_, &object)| object).collect()
+}
+
+fn check_all(objects: &[usize], size: usize) {
+    for (n, &object) in objects.iter().enumerate() {
+        check(object, size, (n * STAYS) as u64);
+    }
+}
+
+#[test]
+fn pages_of_free_objects_go_back_and_those_in_use_keep_their_contents() {
+    for size in [48, 500, 1000, 2048, 3000, 8192, 20_000] {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        let stay = leave_some(&mut thread, size);
+        estate.arena().purge_all();
+        let before = estate.arena().system().purged();
+        let purged = estate.arena().purge_within_slabs();
+        assert_eq!(estate.arena().system().purged() - before, purged);
+        // Of tiny objects most pages have one in use; of large ones most slabs have none, and are
+        // released.
+        let least = if size < 200 { 0 } else { (stay.len() * GRANULE / 2).min(BYTES / 4) };
+        assert!(purged >= least && purged < BYTES, "{purged} bytes with objects of {size}");
+        check_all(&stay, size);
+        // Nothing is purged again before somebody takes from there.
+        let calls = estate.arena().system().calls();
+        assert_eq!(estate.arena().purge_within_slabs(), 0);
+        assert_eq!(estate.arena().system().calls(), calls);
+        let more = leave_some(&mut thread, size);
+        assert!(purged == 0 || estate.arena().purge_within_slabs() > 0, "size {size}");
+        check_all(&stay, size);
+        check_all(&more, size);
+        thread.free_all(stay);
+        thread.free_all(more);
+        // SAFETY: nobody is inside the allocator.
+        unsafe { estate.arena().check() };
+    }
+}
+
+#[test]
+fn slabs_that_a_sleeping_thread_is_taking_from_are_not_left_out() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let run = thread.alloc(16 * GRANULE).unwrap();
+    thread.free(run);
+    thread.cache.trim(estate.arena()).unwrap();
+    let one = thread.alloc(1000).unwrap();
+    fill(one, 1000, 7);
+    let purged = estate.arena().purge_within_slabs();
+    assert!(purged >= GRANULE / 4, "{purged} bytes");
+    check(one, 1000, 7);
+    let more: Vec<_> = (0..60).map(|_| thread.alloc(1000).unwrap()).collect();
+    more.iter().for_each(|&object| fill(object, 1000, 8));
+    more.iter().for_each(|&object| check(object, 1000, 8));
+    check(one, 1000, 7);
+    thread.free_all(more.into_iter().chain([one]));
+}
+
+#[test]
+fn what_was_never_touched_is_not_purged() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let one = thread.alloc(1000).unwrap();
+    assert_eq!(estate.arena().purge_within_slabs(), 0);
+    thread.free(one);
+}
+
+#[test]
+fn the_background_thread_does_it_when_nothing_is_claimed_any_more() {
+    let estate = Estate::new(Fake::new());
+    let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
+    let stay = leave_some(&mut thread, 1000);
+    let mut purged = Vec::new();
+    for _ in 0..=TICKS_REMEMBERED {
+        estate.arena().system().advance(TICK_MILLISECONDS);
+        estate.arena().purge_idle(&mut watch);
+        purged.push(estate.arena().system().purged());
+    }
+    let last = purged[TICKS_REMEMBERED] - purged[TICKS_REMEMBERED - 1];
+    assert!(last > BYTES / 4, "{purged:?}");
+    check_all(&stay, 1000);
+    thread.free_all(stay);
+}
+
+#[test]
+fn where_the_system_refuses_nothing_is_lost_and_it_is_tried_again() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let stay = leave_some(&mut thread, 1000);
+    estate.arena().system().fail_after(3);
+    let some = estate.arena().purge_within_slabs();
+    estate.arena().system().recover();
+    let rest = estate.arena().purge_within_slabs();
+    assert!(some < rest && some + rest > BYTES / 4, "{some} and {rest} bytes");
+    check_all(&stay, 1000);
+    thread.free_all(stay);
+}
