@@ -22,7 +22,7 @@ use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, Z
 use crate::tally::{Granules, Tally};
 use crate::zeroing::Zeroing;
 use core::ptr::NonNull;
-use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 
@@ -54,6 +54,9 @@ pub struct Arena<S: System> {
     pub(crate) moves: AtomicU32,
     /// Blocks committed so far: those below it can be used, and so can their tables.
     pub(crate) committed: AtomicU32,
+    /// Whether so many slabs were put into a pool that a background thread should look at them.
+    /// Here, since it is read by who gives objects back, and hardly ever written.
+    pub(crate) slabs_wait: AtomicBool,
     /// Held while committing.
     grow: Lock,
     /// The metadata's own reservation, with its fences.
@@ -171,6 +174,7 @@ impl<S: System> Arena<S> {
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
                 committed: AtomicU32::new(0),
+                slabs_wait: AtomicBool::new(false),
                 grow: Lock::new(order::GROWTH),
                 metadata: (metadata_outside, metadata),
                 system,

@@ -7,8 +7,9 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
-use crate::layout::Granule;
+use crate::layout::{GRANULE, Granule};
 use crate::order;
+use crate::policy::purge;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Ledger, SlabWord};
@@ -21,6 +22,9 @@ pub(crate) struct Pool {
     pub(crate) lock: Lock,
     first: AtomicU32,
     last: AtomicU32,
+    /// Slabs that were put in since the last tick, and which that was: slabs remember it.
+    entered: AtomicU32,
+    tick: AtomicU32,
 }
 
 /// A slab as a link: its granule plus one.
@@ -36,7 +40,24 @@ fn target(link: u32) -> Option<Granule> {
 impl Pool {
     /// An empty pool.
     pub(crate) const fn new() -> Self {
-        Self { lock: Lock::new(order::POOL), first: AtomicU32::new(0), last: AtomicU32::new(0) }
+        Self {
+            lock: Lock::new(order::POOL),
+            first: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            entered: AtomicU32::new(0),
+            tick: AtomicU32::new(0),
+        }
+    }
+
+    /// Begins a tick of the background thread. Returns how many slabs were put in during the last
+    /// one. A hint: one that is put in at this moment may be forgotten.
+    pub(crate) fn begin_tick(&self, tick: u32) -> u32 {
+        self.tick.store(tick, Ordering::Relaxed);
+        let entered = self.entered.load(Ordering::Relaxed);
+        if entered != 0 {
+            self.entered.store(0, Ordering::Relaxed);
+        }
+        entered
     }
 
     /// Puts a slab last.
@@ -49,6 +70,7 @@ impl Pool {
         unsafe {
             (*arena.local(g)).prev = last;
             (*arena.local(g)).next = 0;
+            (*arena.local(g)).pooled_at = self.tick.load(Ordering::Relaxed);
             match target(last) {
                 Some(last) => (*arena.local(last)).next = link_to(g),
                 None => self.first.store(link_to(g), Ordering::Relaxed),
@@ -87,6 +109,21 @@ impl<S: System> Arena<S> {
         g: Granule,
         word: &SlabWord<L>,
     ) -> bool {
+        let pooled = self.put_into_pool(class, g, word);
+        if pooled {
+            self.note_pooled(class);
+        }
+        pooled
+    }
+
+    /// [`Arena::pool_slab`] for who has taken the slab out of the pool to look at it.
+    #[must_use]
+    pub(crate) fn put_into_pool<L: Ledger>(
+        &self,
+        class: Class,
+        g: Granule,
+        word: &SlabWord<L>,
+    ) -> bool {
         let pool = &self.pools[usize::from(class.0)];
         pool.lock.hold(|| {
             // SAFETY: the lock is held, and the slab is claimed by the caller, so its links are
@@ -99,6 +136,43 @@ impl<S: System> Arena<S> {
             }
             pooled
         })
+    }
+
+    /// Counts a slab that was put into a pool, and notes when it is time for somebody to look at
+    /// them. Threads that count at the same time may count one slab instead of two.
+    fn note_pooled(&self, class: Class) {
+        let entered = &self.pools[usize::from(class.0)].entered;
+        let count = entered.load(Ordering::Relaxed) + 1;
+        entered.store(count, Ordering::Relaxed);
+        let bytes = count as usize * usize::from(class.info().granules) * GRANULE;
+        if bytes >= purge::SLABS_WORTH_A_THREAD && !self.slabs_wait.load(Ordering::Relaxed) {
+            self.slabs_wait.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there are so many slabs in a pool that it is time for a background thread. Says so
+    /// once for as many.
+    #[inline]
+    pub(crate) fn have_slabs_gathered(&self) -> bool {
+        self.slabs_wait.load(Ordering::Relaxed) && self.ask_for_help_with_slabs()
+    }
+
+    #[cold]
+    fn ask_for_help_with_slabs(&self) -> bool {
+        self.slabs_wait.store(false, Ordering::Relaxed);
+        for pool in &self.pools {
+            pool.entered.store(0, Ordering::Relaxed);
+        }
+        !self.is_helped() && self.has_several_threads()
+    }
+
+    /// Begins a tick of the background thread. Returns how many slabs were put into pools during
+    /// the last one.
+    pub(crate) fn begin_tick(&self, tick: u32) -> u32 {
+        if self.slabs_wait.load(Ordering::Relaxed) {
+            self.slabs_wait.store(false, Ordering::Relaxed);
+        }
+        self.pools.iter().map(|pool| pool.begin_tick(tick)).sum()
     }
 
     /// Takes a slab off the pool's list that its last freer, the caller, has claimed there.
@@ -134,25 +208,24 @@ impl<S: System> Arena<S> {
         })
     }
 
-    /// Claims a slab from the pool for the look of this number, if there is one that it has not
-    /// come by. Nothing else is done to slabs that it has: as long as each goes back to the end,
-    /// they are the last ones.
-    pub(crate) fn claim_pooled_slab_for<'a, L: Ledger + 'a>(
+    /// Claims the slab that has been in the pool longest, if it has been there for so many ticks:
+    /// for the background thread, whose last tick has this number.
+    pub(crate) fn claim_slab_pooled_for<'a, L: Ledger + 'a>(
         &'a self,
         class: Class,
-        look: u32,
+        (ticks, last): (u32, u32),
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
+        if pool.first.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         pool.lock.hold(|| {
             // SAFETY: the lock protects what is read here of slabs on the list.
-            let is_new = |g| unsafe { (*self.local(g)).look != look };
-            let g = self.first_claimed(pool, is_new, word)?;
+            let since = |g| last.wrapping_sub(unsafe { (*self.local(g)).pooled_at });
+            let g = self.first_claimed(pool, |g| since(g) >= ticks, word)?;
             // SAFETY: the lock is held, and the slab is on the list and claimed by this thread.
-            unsafe {
-                pool.unlink(self, g);
-                (*self.local(g)).look = look;
-            }
+            unsafe { pool.unlink(self, g) };
             Some(g)
         })
     }

@@ -13,6 +13,7 @@ use crate::blocks::ones;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
 use crate::policy::purge;
+use crate::slab_purge::Slabs;
 use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
@@ -49,8 +50,8 @@ pub(crate) struct Purger {
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
-    /// How often it was looked for pages to purge within slabs.
-    looks: AtomicU32,
+    /// How many ticks of the background thread there have been.
+    ticks: AtomicU32,
 }
 
 impl Purger {
@@ -68,14 +69,13 @@ impl Purger {
             total: AtomicUsize::new(0),
             helped: AtomicBool::new(false),
             released: AtomicUsize::new(0),
-            looks: AtomicU32::new(0),
+            ticks: AtomicU32::new(0),
         }
     }
 
-    /// The number of the next look for pages to purge within slabs; those who have never been
-    /// looked at have 0.
-    pub(crate) fn next_look(&self) -> u32 {
-        self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+    /// The number of the next tick.
+    pub(crate) fn next_tick(&self) -> u32 {
+        self.ticks.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 }
 
@@ -86,12 +86,19 @@ pub struct Watch {
     claims: u64,
     /// Bytes claimed in each of the last ticks, the last one first.
     claimed: [usize; purge::TICKS_REMEMBERED],
+    /// Slabs that were put into pools, likewise.
+    pooled: [u32; purge::TICKS_REMEMBERED],
 }
 
 impl Watch {
-    /// Whether anything was claimed in the last tick.
-    pub fn has_seen_claims(&self) -> bool {
-        self.claimed[0] > 0
+    /// Whether the program took memory, or gave some back, in the last tick.
+    pub fn has_seen_somebody(&self) -> bool {
+        self.claimed[0] > 0 || self.pooled[0] > 0
+    }
+
+    /// Whether it did nothing like that in all of the last ticks.
+    fn is_at_rest(&self) -> bool {
+        purge::demand(self.claimed) == 0 && self.pooled == [0; purge::TICKS_REMEMBERED]
     }
 }
 
@@ -130,6 +137,11 @@ impl<S: System> Arena<S> {
         !helped && self.about_in_use().dirty * GRANULE >= purge::WORTH_A_THREAD
     }
 
+    /// Whether a background thread purges what nobody claims.
+    pub(crate) fn is_helped(&self) -> bool {
+        self.purger.helped.load(Ordering::Relaxed)
+    }
+
     /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
     pub fn set_helped(&self, helped: bool) {
         self.purger.helped.store(helped, Ordering::Relaxed);
@@ -143,6 +155,9 @@ impl<S: System> Arena<S> {
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
         watch.claims = claims;
+        let tick = self.purger.next_tick();
+        watch.pooled.rotate_right(1);
+        watch.pooled[0] = self.begin_tick(tick);
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
@@ -158,10 +173,9 @@ impl<S: System> Arena<S> {
             }
             dirty = dirty.saturating_sub(purged);
         }
-        if demand == 0 {
-            self.purge_within_slabs();
-        }
-        demand > 0
+        let at_rest = watch.is_at_rest();
+        self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
+        !at_rest
     }
 
     /// Whether memory was purged a moment ago, by whomever.

@@ -21,7 +21,7 @@ impl SlabLocal {
         lowest: 0,
         fresh: false,
         purged: 0,
-        look: 0,
+        pooled_at: 0,
     };
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab

@@ -2,9 +2,9 @@
 //! taken from for a while.
 //!
 //! A slab is released when its last object is freed. Until then a few that are in use, or at hand of
-//! a thread that sleeps, keep all of it resident: 32 to 256 KiB. So when a program has come to rest
-//! the background thread looks at the slabs in the pools, and at those that heaps are attached to.
-//! It holds each as one would who takes objects from it, claimed from its pool or with the heap's
+//! a thread that sleeps, keep all of it resident: 32 to 256 KiB. So the background thread looks at
+//! slabs that have been in a pool for some seconds; and, when a program has come to rest, at all in
+//! pools, and at those that heaps are attached to. It holds each as one would who takes objects from it, claimed from its pool or with the heap's
 //! lock; so nobody is given one of its objects meanwhile, and others may go on to free.
 //!
 //! A slab remembers the pages that were purged until objects are taken from it, so that looking
@@ -17,6 +17,7 @@ use crate::arena::Arena;
 use crate::class::{CLASSES, Class};
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
+use crate::policy::purge;
 use crate::tally::Account;
 use freehold_sync::freed;
 use freehold_sync::granules::mask;
@@ -77,9 +78,19 @@ fn are_all_set(words: impl Fn(usize) -> u64, first: usize, end: usize) -> bool {
     true
 }
 
-/// One look at all slabs.
+/// Which slabs are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slabs {
+    /// Those that have been in a pool for long.
+    LongPooled,
+    /// All in pools, and those that heaps are attached to.
+    All,
+}
+
+/// One look at slabs.
 struct Look {
-    number: u32,
+    /// For how many ticks slabs must have been in a pool, and the number of the last tick.
+    pooled_for: (u32, u32),
     /// Bytes purged.
     purged: usize,
     /// Whether the system has refused to take pages back, as it does if they are locked: then it is
@@ -90,15 +101,24 @@ struct Look {
 impl<S: System> Arena<S> {
     /// Purges the pages within slabs that hold nothing but free objects. Returns the bytes purged.
     pub fn purge_within_slabs(&self) -> usize {
+        let tick = self.purger.next_tick();
+        self.begin_tick(tick);
+        self.purge_within(Slabs::All, tick)
+    }
+
+    /// Purges pages within some slabs, in the tick of this number. Returns the bytes purged.
+    pub(crate) fn purge_within(&self, slabs: Slabs, tick: u32) -> usize {
         if self.hardening.is_on() {
             return 0;
         }
-        let mut look = Look { number: self.purger.next_look(), purged: 0, refused: false };
+        // A slab that was looked at goes back into the pool as one that was put in now.
+        let ticks = if slabs == Slabs::All { 1 } else { purge::TICKS_IN_POOL };
+        let mut look = Look { pooled_for: (ticks, tick), purged: 0, refused: false };
         for class in (1..CLASSES as u8).map(Class) {
             let Some(grid) = Grid::of(class, self.system.page_size()) else { continue };
             // A slab at a time, so that a fork, which has to find none claimed, need not wait long.
             while self.purger.lock.hold(|| self.purge_in_pooled_slab(class, &grid, &mut look)) {}
-            for heap in self.all_heaps().filter(|_| class.is_small()) {
+            for heap in self.all_heaps().filter(|_| slabs == Slabs::All && class.is_small()) {
                 self.purge_in_attached(heap, class, &grid, &mut look);
             }
             if look.refused {
@@ -109,22 +129,22 @@ impl<S: System> Arena<S> {
         look.purged
     }
 
-    /// Purges within the first slab in a pool that this look has not come to. Returns whether it
-    /// is worth going on.
+    /// Purges within the slab that has been in a pool longest, if that is long enough. Returns
+    /// whether it is worth going on.
     fn purge_in_pooled_slab(&self, class: Class, grid: &Grid, look: &mut Look) -> bool {
         let account = Account::new(&self.tally);
-        let number = look.number;
+        let pooled_for = look.pooled_for;
         let (g, is_pooled) = if class.is_small() {
-            let claimed = self.claim_pooled_slab_for(class, number, |g| self.word(g).count());
+            let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).count());
             let Some(g) = claimed else { return false };
             self.purge_small(grid, g, look);
-            (g, self.pool_slab(class, g, self.word(g).count()))
+            (g, self.put_into_pool(class, g, self.word(g).count()))
         } else {
-            let claimed = self.claim_pooled_slab_for(class, number, |g| self.word(g).mask());
+            let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
             let Some(g) = claimed else { return false };
             let free = self.word(g).mask().free_objects().0;
             self.purge_free_pages(grid, g, grid.free_pages(|_| free), look);
-            (g, self.pool_slab(class, g, self.word(g).mask()))
+            (g, self.put_into_pool(class, g, self.word(g).mask()))
         };
         if !is_pooled {
             self.release_slab(class, g, &account);

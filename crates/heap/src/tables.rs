@@ -90,8 +90,8 @@ pub struct SlabLocal {
     pub(crate) fresh: bool,
     /// The pages that were purged since objects were taken last: a bit for each.
     pub(crate) purged: u64,
-    /// The last look for pages to purge that has come by, if the slab is in a pool.
-    pub(crate) look: u32,
+    /// For a slab in a pool: the background thread's last tick when it was put in.
+    pub(crate) pooled_at: u32,
 }
 
 const _: () = assert!(size_of::<SlabLocal>() == 64);

@@ -97,7 +97,7 @@ extern "C" fn body() {
 fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
     let mut alone = 0;
     while arena.purge_idle(watch) {
-        let busy_alone = watch.has_seen_claims() && !arena.has_several_threads();
+        let busy_alone = watch.has_seen_somebody() && !arena.has_several_threads();
         alone = if busy_alone { alone + 1 } else { 0 };
         if alone > TICKS_ALONE || ROOM.sleep(TICK_MILLISECONDS) {
             return true;

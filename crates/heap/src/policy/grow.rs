@@ -26,11 +26,18 @@ pub fn fenced(region: usize) -> (usize, usize) {
 }
 
 /// The sizes of region to try, largest first: all but a quarter of the address space that is left,
-/// but at most 1 TiB, and then a quarter each time down to 4 MiB.
+/// but at most 1 TiB, and then a quarter each time down to 4 MiB. Where little is left a third
+/// stays, since a few threads' stacks need more than a quarter of it.
 pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     const LARGEST: usize = 1 << 40;
     const SMALLEST: usize = 4 << 20;
-    let first = (address_space_left - address_space_left / 4).min(LARGEST);
+    const LITTLE: usize = 64 << 20;
+    let usual = address_space_left - address_space_left / 4;
+    let first = if address_space_left < LITTLE {
+        (address_space_left - address_space_left / 3).max(SMALLEST.min(usual))
+    } else {
+        usual.min(LARGEST)
+    };
     let sizes = core::iter::successors(Some(first), |size| Some(size / 4));
     sizes.map(|size| size / BLOCK * BLOCK).take_while(|&size| size >= SMALLEST)
 }
@@ -79,6 +86,8 @@ mod tests {
     fn under_a_limit_a_quarter_is_left_to_others_and_sizes_fall_to_4_mib() {
         let sizes: Vec<_> = reservations(512 << 20).collect();
         assert_eq!(sizes, [384 << 20, 96 << 20, 24 << 20, 6 << 20]);
+        assert_eq!(reservations(13 << 20).collect::<Vec<_>>(), [8 << 20]);
+        assert_eq!(reservations(11 << 19).collect::<Vec<_>>(), [4 << 20]);
         assert_eq!(reservations(4 << 20).next(), None);
     }
 }

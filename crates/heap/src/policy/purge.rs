@@ -35,6 +35,13 @@ pub const TICKS_ALONE: u32 = 2;
 /// small programs never have one.
 pub const WORTH_A_THREAD: usize = FLOOR;
 
+/// Bytes of slabs put into a pool for which a background thread is started.
+pub const SLABS_WORTH_A_THREAD: usize = 4 << 20;
+/// How many ticks a slab is in a pool, of a program that goes on allocating, before pages of it are
+/// purged: those that are wanted again come out again sooner, and others cost little, since it is
+/// seldom.
+pub const TICKS_IN_POOL: u32 = 50;
+
 /// The bytes that may be claimed in a [tick](TICK_MILLISECONDS), when these were in the last ones.
 pub fn demand(claimed: [usize; TICKS_REMEMBERED]) -> usize {
     claimed.into_iter().fold(0, usize::max)

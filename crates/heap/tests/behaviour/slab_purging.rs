@@ -1,8 +1,8 @@
 //! What goes back to the system from slabs with objects in use.
 
 use crate::support::{Estate, Thread, check, fill};
-use freehold_heap::layout::GRANULE;
-use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_REMEMBERED};
+use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_IN_POOL, TICKS_REMEMBERED};
 use freehold_heap::purge::Watch;
 use freehold_sys::fake::Fake;
 
@@ -115,4 +115,45 @@ fn where_the_system_refuses_nothing_is_lost_and_it_is_tried_again() {
     assert!(some < rest && some + rest > BYTES / 4, "{some} and {rest} bytes");
     check_all(&stay, 1000);
     thread.free_all(stay);
+}
+
+#[test]
+fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
+    let stay = leave_some(&mut thread, 1000);
+    estate.arena().purge_all();
+    let before = estate.arena().system().purged();
+    let mut purged = Vec::new();
+    for _ in 0..TICKS_IN_POOL {
+        // Blocks of their own, which nothing of what is looked at here is in.
+        let block = thread.alloc(3 * BLOCK).unwrap();
+        thread.free(block);
+        estate.arena().system().advance(TICK_MILLISECONDS);
+        assert!(estate.arena().purge_idle(&mut watch));
+        purged.push(estate.arena().system().purged() - before);
+    }
+    let last = purged.len() - 1;
+    assert!(purged[last - 1] < BYTES / 8 && purged[last] > BYTES / 4, "{purged:?}");
+    check_all(&stay, 1000);
+    thread.free_all(stay);
+}
+
+#[test]
+fn slabs_that_gather_are_reason_enough_for_a_background_thread() {
+    for threads in 1..=2 {
+        let estate = Estate::new(Fake::new());
+        let mut other = Thread::new(&estate);
+        let object = (threads == 2).then(|| other.alloc(100).unwrap());
+        let mut thread = Thread::new(&estate);
+        // Each slab of 32 keeps one: nothing is released, so nothing is free and dirty.
+        let all: Vec<_> = (0..BYTES / 1000).map(|_| thread.alloc(1000).unwrap()).collect();
+        let (stay, go): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % 16 == 0);
+        thread.free_all(go.into_iter().map(|(_, &object)| object));
+        assert!(estate.arena().granules_in_use().dirty * GRANULE < BYTES / 8);
+        assert_eq!(thread.cache.take_wish_for_help(), threads == 2, "{threads} threads");
+        thread.free_all(stay.into_iter().map(|(_, &object)| object));
+        other.free_all(object);
+    }
 }
