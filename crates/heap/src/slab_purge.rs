@@ -1,10 +1,10 @@
 //! Purging within slabs: the pages that hold nothing but free objects, of slabs that nobody has
 //! taken from for a while.
 //!
-//! A slab is released when its last object is freed. Until then a few that are in use, or at hand of
-//! a thread that sleeps, keep all of it resident: 32 to 256 KiB. So the background thread looks at
-//! slabs that have been in a pool for some seconds; and, when a program has come to rest, at all in
-//! pools, and at those that heaps are attached to. It holds each as one would who takes objects
+//! A slab is released when its last object is freed. Until then a few that are in use, or at hand
+//! of a thread that sleeps, keep all of it resident: 32 to 256 KiB. So the background thread looks
+//! at slabs that have been in a pool for some seconds; and, when a program has come to rest, at all
+//! in pools, and at those that heaps are attached to. It holds each as one would who takes objects
 //! from it, claimed from its pool or with the heap's lock; so nobody is given one of its objects
 //! meanwhile, and others may go on to free.
 //!
