@@ -243,7 +243,7 @@ mod tests {
                     .map(|_| {
                         (0..64).fold(0, |word, bit| {
                             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                            word | u64::from((seed >> 33) % sparse != 0) << bit
+                            word | u64::from(!(seed >> 33).is_multiple_of(sparse)) << bit
                         })
                     })
                     .collect();

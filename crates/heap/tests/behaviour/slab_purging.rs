@@ -71,8 +71,12 @@ fn slabs_that_a_sleeping_thread_is_taking_from_are_not_left_out() {
     assert!(purged >= GRANULE / 4, "{purged} bytes");
     check(one, 1000, 7);
     let more: Vec<_> = (0..60).map(|_| thread.alloc(1000).unwrap()).collect();
-    more.iter().for_each(|&object| fill(object, 1000, 8));
-    more.iter().for_each(|&object| check(object, 1000, 8));
+    for &object in &more {
+        fill(object, 1000, 8);
+    }
+    for &object in &more {
+        check(object, 1000, 8);
+    }
     check(one, 1000, 7);
     thread.free_all(more.into_iter().chain([one]));
 }
