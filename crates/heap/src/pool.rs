@@ -192,20 +192,10 @@ impl<S: System> Arena<S> {
         class: Class,
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
-        let pool = &self.pools[usize::from(class.0)];
-        if pool.first.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        pool.lock.hold(|| {
-            let g = self.first_claimed(pool, |_| true, word)?;
-            // SAFETY: the lock is held, and the slab is on the list and claimed by this thread,
-            // which will take objects from it.
-            unsafe {
-                pool.unlink(self, g);
-                (*self.local(g)).purged = 0;
-            }
-            Some(g)
-        })
+        let g = self.claim_first_pooled(class, |_| true, word)?;
+        // SAFETY: the slab is the caller's, who will take objects from it.
+        unsafe { (*self.local(g)).purged = 0 };
+        Some(g)
     }
 
     /// Claims the slab that has been in the pool longest, if it has been there for so many ticks:
@@ -216,37 +206,38 @@ impl<S: System> Arena<S> {
         (ticks, last): (u32, u32),
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
+        // SAFETY: the pool's lock, which is held, protects what is read here of slabs on the list.
+        let since = |g| last.wrapping_sub(unsafe { (*self.local(g)).pooled_at });
+        self.claim_first_pooled(class, |g| since(g) >= ticks, word)
+    }
+
+    /// Claims the first slab of a pool that can be claimed, as long as they are `wanted`, which is
+    /// asked with the pool's lock held.
+    fn claim_first_pooled<'a, L: Ledger + 'a>(
+        &'a self,
+        class: Class,
+        wanted: impl Fn(Granule) -> bool,
+        word: impl Fn(Granule) -> &'a SlabWord<L>,
+    ) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
         if pool.first.load(Ordering::Relaxed) == 0 {
             return None;
         }
         pool.lock.hold(|| {
-            // SAFETY: the lock protects what is read here of slabs on the list.
-            let since = |g| last.wrapping_sub(unsafe { (*self.local(g)).pooled_at });
-            let g = self.first_claimed(pool, |g| since(g) >= ticks, word)?;
-            // SAFETY: the lock is held, and the slab is on the list and claimed by this thread.
-            unsafe { pool.unlink(self, g) };
-            Some(g)
-        })
-    }
-
-    /// Claims the first slab of a pool that can be claimed, as long as they are `wanted`. The lock
-    /// is held; the slab is still on the list.
-    fn first_claimed<'a, L: Ledger + 'a>(
-        &'a self,
-        pool: &Pool,
-        wanted: impl Fn(Granule) -> bool,
-        word: impl Fn(Granule) -> &'a SlabWord<L>,
-    ) -> Option<Granule> {
-        let mut at = target(pool.first.load(Ordering::Relaxed));
-        while let Some(g) = at.filter(|&g| wanted(g)) {
-            if word(g).claim_pooled() {
-                return Some(g);
+            let mut at = target(pool.first.load(Ordering::Relaxed));
+            // A slab that cannot be claimed has just become whole, and its claimer waits for the
+            // lock.
+            while let Some(g) = at.filter(|&g| wanted(g)) {
+                // SAFETY: the lock is held, and the slab is on the list.
+                unsafe {
+                    if word(g).claim_pooled() {
+                        pool.unlink(self, g);
+                        return Some(g);
+                    }
+                    at = target((*self.local(g)).next);
+                }
             }
-            // It has just become whole, and its claimer waits for the lock.
-            // SAFETY: the lock protects the links of slabs on the list.
-            at = target(unsafe { (*self.local(g)).next });
-        }
-        None
+            None
+        })
     }
 }
