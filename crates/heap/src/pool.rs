@@ -160,10 +160,13 @@ impl<S: System> Arena<S> {
     #[cold]
     fn ask_for_help_with_slabs(&self) -> bool {
         self.slabs_wait.store(false, Ordering::Relaxed);
+        if self.is_helped() {
+            return false;
+        }
         for pool in &self.pools {
             pool.entered.store(0, Ordering::Relaxed);
         }
-        !self.is_helped() && self.has_several_threads()
+        self.has_several_threads()
     }
 
     /// Begins a tick of the background thread. Returns how many slabs were put into pools during
