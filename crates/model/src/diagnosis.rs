@@ -161,6 +161,9 @@ pub struct Findings {
     pub allocator_fault_share: f64,
     /// The part of the samples that touches words which threads write all together.
     pub atomic_share: f64,
+    /// What of that is at locks which threads also sleep for.
+    #[serde(default)]
+    pub awaited_share: f64,
     /// The part of the samples that touches different words of a line in turns.
     pub false_sharing_share: f64,
     /// Page faults without a disk, a second.

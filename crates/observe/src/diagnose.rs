@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use freehold_model::{
     AllocationCalls, Diagnosis, Findings, Frame, Gap, HeapContents, LocksReport, Portion, Source,
-    WaitKind,
+    WaitKind, WaitRow,
 };
 
 use crate::access::SAMPLES;
@@ -28,6 +28,9 @@ const MEMORY_NS: u64 = 100_000_000;
 const HEAP_BYTES: u64 = 16 << 20;
 const HEAP_NS: u64 = 500_000_000;
 const HEAP_PATIENCE: u64 = 20;
+
+/// How long it may take to read them for it to be done at the end in any case.
+const HEAP_LAST_NS: u64 = 1_000_000_000;
 
 /// Points of memory that are kept. When there are as many, every second one is dropped.
 const MOST_POINTS: usize = 256;
@@ -59,6 +62,7 @@ impl Diagnose {
             memory.look(processes);
             pause(time)
         });
+        memory.look_last();
     }
 
     /// What it comes to, with what is known besides of the calls to the allocator.
@@ -122,6 +126,7 @@ impl Diagnose {
             findings.allocator_cpu_share = profiled.allocator_share;
             findings.allocator_fault_share = profiled.allocator_faults;
             findings.atomic_share = profiled.atomic_share;
+            findings.awaited_share = profiled.atomic_share * awaited(report);
             findings.false_sharing_share = profiled.false_share;
             let rates = profiled.recorded.rates();
             findings.mappings_per_second = rates.mappings;
@@ -182,6 +187,18 @@ fn portion((function, share): (Frame, f64)) -> Portion {
     Portion { function, share }
 }
 
+/// The part of the time spun that is at locks which threads also sleep for.
+fn awaited(report: &LocksReport) -> f64 {
+    let is_awaited = |spin: &&WaitRow| {
+        let same = |row: &WaitRow| (&row.name, &row.file) == (&spin.name, &spin.file);
+        report.waits.iter().any(|row| row.kind == WaitKind::Lock && same(row))
+    };
+    let seconds = |rows: &mut dyn Iterator<Item = &WaitRow>| rows.map(|row| row.seconds).sum();
+    let all: f64 = seconds(&mut report.spins.iter());
+    let awaited: f64 = seconds(&mut report.spins.iter().filter(is_awaited));
+    if all > 0.0 { awaited / all } else { 0.0 }
+}
+
 fn calls(profiled: &Profiled) -> BTreeMap<String, f64> {
     profiled.calls.iter().map(|&(name, rate)| (name.to_owned(), rate)).collect()
 }
@@ -198,6 +215,11 @@ struct Memory {
     /// How often they were read, and when they are to be read again.
     heap_readings: u64,
     heap_due_ns: u64,
+    /// When they were read last, and how long that took.
+    heap_read_ns: u64,
+    heap_took_ns: u64,
+    /// The processes that were looked at last.
+    processes: Vec<u32>,
 }
 
 impl Memory {
@@ -214,6 +236,9 @@ impl Memory {
         }
         self.last_ns = now;
         self.points.push(resident);
+        if self.processes != processes {
+            self.processes = processes.to_vec();
+        }
         if resident >= HEAP_BYTES && now >= self.heap_due_ns {
             self.read_heaps(processes);
         }
@@ -227,6 +252,17 @@ impl Memory {
         }
     }
 
+    /// Reads the heaps once more at the end, if they are still there, since what they held while the
+    /// program was busy says little of what it holds now; unless that takes long.
+    fn look_last(&mut self) {
+        let is_old = clock::now_ns() - self.heap_read_ns >= HEAP_NS;
+        let is_large = self.points.last().is_some_and(|&resident| resident >= HEAP_BYTES);
+        if is_old && is_large && self.heap_took_ns <= HEAP_LAST_NS {
+            let processes = std::mem::take(&mut self.processes);
+            self.read_heaps(&processes);
+        }
+    }
+
     /// Reads the heaps of the process that has most in them; the longer that takes, the later it is
     /// done again.
     fn read_heaps(&mut self, processes: &[u32]) {
@@ -235,6 +271,7 @@ impl Memory {
         let most = contents.max_by_key(|heap| heap.used_bytes + heap.free_bytes + heap.top_bytes);
         self.heap = most.or(self.heap);
         let took = clock::now_ns() - began;
+        (self.heap_read_ns, self.heap_took_ns) = (began, took);
         // A short run is understood soon, and a long one not disturbed.
         self.heap_readings += 1;
         self.heap_due_ns = began + (took * HEAP_PATIENCE * self.heap_readings).max(HEAP_NS);

@@ -47,6 +47,10 @@ const FAULTS_A_MAPPING: f64 = 24.0;
 /// From this part of the samples, lines that are shared matter most.
 const SHARED: f64 = 0.25;
 
+/// From this part of the words that threads exchange, that these are locks which threads also sleep
+/// for is what matters: who has to sleep for a lock has tried to take it before.
+const AWAITED: f64 = 0.5;
+
 /// From this part of the samples, the allocator's own work matters most.
 const ALLOCATOR: f64 = 0.25;
 
@@ -116,6 +120,7 @@ fn decide(findings: &Findings) -> (Cause, f64) {
         .or_else(|| threads(findings))
         .or_else(|| kernel(findings))
         .or_else(|| growth(findings).map(|growth| (Cause::MemoryGrows, growth)))
+        .or_else(|| held_at_rest(findings))
         .or_else(|| sharing(findings))
         .or_else(|| allocator(findings))
         .or_else(|| starved(findings))
@@ -139,6 +144,12 @@ fn idle(findings: &Findings) -> Option<(Cause, f64)> {
 /// anybody looked.
 fn resting(findings: &Findings, margin: f64) -> (Cause, f64) {
     if findings.rounds < FEW_ROUNDS { (Cause::TooFewLooks, 1.0) } else { (Cause::Idle, margin) }
+}
+
+/// The same of a program that ran for a small part of the time, whatever it did then.
+fn held_at_rest(findings: &Findings) -> Option<(Cause, f64)> {
+    let ran = part(findings.wanted_seconds(), findings.seconds);
+    if ran < ACTIVE { held(findings) } else { None }
 }
 
 /// Memory that is free and not given back: asked only where nothing is the matter with time.
@@ -242,8 +253,13 @@ fn quarters(series: &[u64]) -> Option<[f64; 4]> {
 
 fn sharing(findings: &Findings) -> Option<(Cause, f64)> {
     let (atomic, falsely) = (findings.atomic_share, findings.false_sharing_share);
-    let (cause, share) =
-        if atomic >= falsely { (Cause::Spinning, atomic) } else { (Cause::FalseSharing, falsely) };
+    let (cause, share) = if atomic < falsely {
+        (Cause::FalseSharing, falsely)
+    } else if findings.awaited_share >= AWAITED * atomic {
+        (Cause::OtherLock, atomic)
+    } else {
+        (Cause::Spinning, atomic)
+    };
     (share >= SHARED).then_some((cause, share / SHARED))
 }
 
@@ -431,6 +447,38 @@ mod tests {
         assert_eq!(cause(&falsely), Cause::FalseSharing);
         let spinning = Findings { atomic_share: 0.7, ..computing() };
         assert_eq!(cause(&spinning), Cause::Spinning);
+    }
+
+    #[test]
+    fn threads_that_meet_at_a_lock_that_they_also_sleep_for_do_not_spin() {
+        let meeting = Findings { atomic_share: 0.4, awaited_share: 0.3, ..computing() };
+        assert_eq!(cause(&meeting), Cause::OtherLock);
+        let spinning = Findings { awaited_share: 0.1, ..meeting };
+        assert_eq!(cause(&spinning), Cause::Spinning);
+    }
+
+    #[test]
+    fn a_program_that_has_come_to_rest_is_judged_by_what_it_holds() {
+        const MIB: u64 = 1 << 20;
+        let heap = HeapContents {
+            heaps: 1,
+            used_bytes: 12 * MIB,
+            free_bytes: 510 * MIB,
+            ..HeapContents::default()
+        };
+        let rests = Findings {
+            thread_seconds: 10.0,
+            user_seconds: 0.3,
+            system_seconds: 0.4,
+            allocator_cpu_share: 0.95,
+            heap: Some(heap),
+            resident_bytes: vec![530 * MIB; 10],
+            ..computing()
+        };
+        assert_eq!(cause(&rests), Cause::MemoryHeld);
+        let works = Findings { user_seconds: 9.0, ..rests.clone() };
+        assert_eq!(cause(&works), Cause::AllocatorCpu);
+        assert_eq!(cause(&Findings { heap: None, ..rests }), Cause::AllocatorCpu);
     }
 
     #[test]

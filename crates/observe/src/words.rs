@@ -66,7 +66,9 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
     let locks = &diagnosis.locks;
     match cause {
         Cause::AllocatorContention => waiting(findings, findings.allocator_lock_seconds, locks),
-        Cause::OtherLock => waiting(findings, findings.other_lock_seconds, locks),
+        Cause::OtherLock => {
+            waiting(findings, findings.other_lock_seconds, locks) + &meeting(findings)
+        }
         Cause::AllocatorCpu => format!(
             "{} of the time in the program is spent in malloc, free and their kin.",
             percent(findings.allocator_cpu_share)
@@ -133,6 +135,15 @@ fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
         rest.unwrap_or_default(),
         first.unwrap_or_default()
     )
+}
+
+/// What of the time on a processor threads lose at locks, where it is worth telling.
+fn meeting(findings: &Findings) -> String {
+    if findings.awaited_share < 0.1 {
+        return String::new();
+    }
+    let share = percent(findings.awaited_share);
+    format!(" {share} of the samples of running code stand where threads meet at such a lock.")
 }
 
 /// The word that was spun for most.
