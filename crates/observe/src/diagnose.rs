@@ -252,8 +252,8 @@ impl Memory {
         }
     }
 
-    /// Reads the heaps once more at the end, if they are still there, since what they held while the
-    /// program was busy says little of what it holds now; unless that takes long.
+    /// Reads the heaps once more at the end, if they are still there: what they held while the
+    /// program was busy says little of what they hold now. Not if that takes long.
     fn look_last(&mut self) {
         let is_old = clock::now_ns() - self.heap_read_ns >= HEAP_NS;
         let is_large = self.points.last().is_some_and(|&resident| resident >= HEAP_BYTES);
