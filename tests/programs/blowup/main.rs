@@ -2,7 +2,7 @@
 //! that are known to make allocators grow without bound.
 //!
 //! Usage: `freehold-blowup PATTERN SECONDS`, where PATTERN is `handover`, `producer-consumer`,
-//! `round-robin` or `burst`. Says what it measured, one `name: number` a line; judging it is the
+//! `round-robin`, `burst` or `scattered`. Says what it measured, one `name: number` a line; judging it is the
 //! caller's.
 
 mod block;
@@ -24,6 +24,7 @@ fn main() {
         "producer-consumer" => patterns::producer_consumer::run,
         "round-robin" => patterns::round_robin::run,
         "burst" => patterns::burst::run,
+        "scattered" => patterns::burst::run_scattered,
         _ => usage(),
     };
     let Some(seconds) = seconds else { usage() };
@@ -33,6 +34,7 @@ fn main() {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: freehold-blowup handover|producer-consumer|round-robin|burst SECONDS");
+    let patterns = "handover|producer-consumer|round-robin|burst|scattered";
+    eprintln!("usage: freehold-blowup {patterns} SECONDS");
     exit(2);
 }

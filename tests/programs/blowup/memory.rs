@@ -46,6 +46,11 @@ impl Meter {
         self.live.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes in use.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
     /// Looks at the resident memory for so long, and says what it was on average in the first and
     /// in the last third.
     pub(crate) fn watch(duration: Duration) {

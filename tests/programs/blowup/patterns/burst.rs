@@ -1,5 +1,5 @@
 //! Much memory for a moment, by several threads, which free it and stay. What remains resident must
-//! not be the peak.
+//! not be the peak: neither if they free everything, nor if they keep a block here and there.
 
 use std::sync::Barrier;
 use std::thread;
@@ -14,8 +14,20 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Bytes that each thread has at the peak.
 const BYTES: usize = 100 << 20;
 
-/// One burst; the duration does not matter.
+/// One block in so many is kept, if any is.
+const KEPT: usize = 64;
+
+/// One burst, of which nothing is kept; the duration does not matter.
 pub(crate) fn run(meter: &Meter, _duration: Duration) {
+    burst(meter, |_| false);
+}
+
+/// One burst, of which a block here and there is kept.
+pub(crate) fn run_scattered(meter: &Meter, _duration: Duration) {
+    burst(meter, |n| n % KEPT == 0);
+}
+
+fn burst(meter: &Meter, is_kept: fn(usize) -> bool) {
     let (full, empty, over) =
         (&Barrier::new(THREADS), &Barrier::new(THREADS + 1), &Barrier::new(THREADS + 1));
     thread::scope(|scope| {
@@ -23,16 +35,25 @@ pub(crate) fn run(meter: &Meter, _duration: Duration) {
             scope.spawn(move || {
                 let blocks = allocate(meter, n);
                 full.wait();
-                for block in blocks {
-                    block.free(meter);
+                let mut kept = Vec::new();
+                for (n, block) in blocks.into_iter().enumerate() {
+                    if is_kept(n) {
+                        kept.push(block);
+                    } else {
+                        block.free(meter);
+                    }
                 }
                 empty.wait();
                 over.wait();
+                for block in kept {
+                    block.free(meter);
+                }
             });
         }
         empty.wait();
         thread::sleep(IDLE);
         println!("settled: {}", resident());
+        println!("live then: {}", meter.live());
         over.wait();
     });
     println!("at the end: {}", resident());
