@@ -2,8 +2,8 @@
 //! that are known to make allocators grow without bound.
 //!
 //! Usage: `freehold-blowup PATTERN SECONDS`, where PATTERN is `handover`, `producer-consumer`,
-//! `round-robin`, `burst` or `scattered`. Says what it measured, one `name: number` a line; judging it is the
-//! caller's.
+//! `round-robin`, `burst` or `scattered`. Says what it measured, one `name: number` a line; judging
+//! it is the caller's.
 
 mod block;
 mod counted;
