@@ -9,7 +9,7 @@ use freehold_sync::rank::Rank;
 
 /// Debugging mode's, which surrounds every call.
 pub const DEBUGGING: &Rank = &Rank::new(0, "debugging mode");
-/// Held while purging; nobody but a fork and `malloc_trim` waits for it.
+/// Held while purging. Who waits for it: a fork, `malloc_trim`, and who purges within slabs.
 pub(crate) const PURGE: &Rank = &Rank::new(1, "purging");
 /// Held while making a heap.
 pub(crate) const LEASES: &Rank = &Rank::new(2, "leases");

@@ -27,7 +27,7 @@ const WORTH_PURGING: u32 = 8;
 /// The state of purging. It is written often: apart from what is read all the time.
 #[repr(align(128))]
 pub(crate) struct Purger {
-    /// Held while purging; nobody waits for it.
+    /// Held while purging; threads that free do not wait for it.
     pub(crate) lock: Lock,
     /// Bytes purged lately and not claimed again since.
     recent: AtomicUsize,
