@@ -52,7 +52,9 @@ impl Pool {
     /// Begins a tick of the background thread. Returns how many slabs were put in during the last
     /// one. A hint: one that is put in at this moment may be forgotten.
     pub(crate) fn begin_tick(&self, tick: u32) -> u32 {
-        self.tick.store(tick, Ordering::Relaxed);
+        // The greatest, if several begin at the same time: whoever puts a slab back must not find
+        // it waiting again.
+        self.tick.fetch_max(tick, Ordering::Relaxed);
         let entered = self.entered.load(Ordering::Relaxed);
         if entered != 0 {
             self.entered.store(0, Ordering::Relaxed);
@@ -210,7 +212,7 @@ impl<S: System> Arena<S> {
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
         // SAFETY: the pool's lock, which is held, protects what is read here of slabs on the list.
-        let since = |g| last.wrapping_sub(unsafe { (*self.local(g)).pooled_at });
+        let since = |g| last.saturating_sub(unsafe { (*self.local(g)).pooled_at });
         self.claim_first_pooled(class, |g| since(g) >= ticks, word)
     }
 

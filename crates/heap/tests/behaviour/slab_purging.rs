@@ -161,3 +161,21 @@ fn slabs_that_gather_are_reason_enough_for_a_background_thread() {
         other.free_all(object);
     }
 }
+
+#[test]
+fn several_who_purge_at_the_same_time_come_to_an_end() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let stay = leave_some(&mut thread, 1000);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..300 {
+                    estate.arena().purge_within_slabs();
+                }
+            });
+        }
+    });
+    check_all(&stay, 1000);
+    thread.free_all(stay);
+}
