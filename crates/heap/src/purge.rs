@@ -111,7 +111,7 @@ impl<S: System> Arena<S> {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let kept = self.count_down(used, released);
-        let helped = self.purger.helped.load(Ordering::Relaxed);
+        let helped = self.is_helped();
         let bound = if helped { kept.helped_bound(used) } else { kept.bound(used) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
@@ -133,8 +133,7 @@ impl<S: System> Arena<S> {
     /// Whether so much is free and dirty that it is time for a background thread, whoever is left
     /// to use it: asked by a thread that ends.
     pub fn has_work_for_a_thread(&self) -> bool {
-        let helped = self.purger.helped.load(Ordering::Relaxed);
-        !helped && self.about_in_use().dirty * GRANULE >= purge::WORTH_A_THREAD
+        !self.is_helped() && self.about_in_use().dirty * GRANULE >= purge::WORTH_A_THREAD
     }
 
     /// Whether a background thread purges what nobody claims.

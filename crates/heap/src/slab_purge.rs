@@ -119,8 +119,10 @@ impl<S: System> Arena<S> {
             let Some(grid) = Grid::of(class, self.system.page_size()) else { continue };
             // A slab at a time, so that a fork, which has to find none claimed, need not wait long.
             while self.purger.lock.hold(|| self.purge_in_pooled_slab(class, &grid, &mut look)) {}
-            for heap in self.all_heaps().filter(|_| slabs == Slabs::All && class.is_small()) {
-                self.purge_in_attached(heap, class, &grid, &mut look);
+            if slabs == Slabs::All && class.is_small() {
+                for heap in self.all_heaps() {
+                    self.purge_in_attached(heap, class, &grid, &mut look);
+                }
             }
             if look.refused {
                 break;

@@ -463,6 +463,17 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_tells_what_is_free_in_whatever_state() {
+        let word = SlabWord::<Mask>::new();
+        word.create(State::Detached);
+        let freed = word.push(56, 2, |m: Mask| Some(Mask(m.0 | 1 << 55 | 1 << 3)));
+        assert_eq!((freed, word.free_objects()), (Pushed::Woken, Mask(1 << 55 | 1 << 3)));
+        let free: std::vec::Vec<_> = (0..56).filter(|&n| word.has_free(n)).collect();
+        assert_eq!(free, [3, 55]);
+        assert!(word.pool(56) && word.has_free(55) && !word.has_free(54));
+    }
+
+    #[test]
     fn a_mask_refuses_the_second_free_of_an_object() {
         let free = |bit: u64| move |m: Mask| (m.0 & bit == 0).then_some(Mask(m.0 | bit));
         let word = SlabWord::<Mask>::new();

@@ -271,6 +271,19 @@ fn s14_pages_of_a_pooled_slab_are_purged_while_its_last_objects_are_freed() {
 }
 
 #[test]
+fn s14_pages_of_a_pooled_slab_are_purged_while_a_heap_looks_for_one() {
+    explore(|| {
+        let slab = Slab::new(State::Pooled, &[], NEVER, LAWS);
+        slab.free(0, false);
+        let other = slab.clone();
+        let other = thread::spawn(move || other.take_from_pool());
+        slab.purge_in_pool(|| slab.word.claim_pooled());
+        other.join().unwrap();
+        slab.check(1);
+    });
+}
+
+#[test]
 fn s14_pages_of_a_pooled_slab_of_medium_objects_are_purged_while_one_is_freed() {
     explore(|| purged_while_freed(Ordering::Acquire));
 }
