@@ -57,7 +57,7 @@ unsafe fn end_allocation(
     // SAFETY: the caller's promise.
     unsafe {
         if object.is_null() {
-            writer::noted(thread, &Note::failed(function, size as u64), true);
+            record_failure(thread, function, size);
         } else {
             writer::allocated(thread, code, object, size);
         }
@@ -65,11 +65,22 @@ unsafe fn end_allocation(
     }
 }
 
+/// Records that a call has returned null.
+///
+/// # Safety
+/// `thread` came from [`begin`].
+#[cold]
+#[inline(never)]
+unsafe fn record_failure(thread: *mut Thread, function: Function, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { writer::noted(thread, &Note::failed(function, size as u64), true) };
+}
+
 /// Makes a call that is only counted.
 ///
 /// # Safety
 /// `thread` came from [`begin`], and the mode has been seen.
-#[inline(always)]
+#[inline(never)]
 unsafe fn count_malloc(thread: *mut Thread, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise; all was found before the mode was set.
     unsafe {
@@ -96,7 +107,7 @@ fn allocate_aligned(
     // SAFETY: `begin` gave the thread.
     unsafe {
         if object.is_null() {
-            writer::noted(thread, &Note::failed(function, size as u64), true);
+            record_failure(thread, function, size);
         } else {
             writer::allocated_aligned(thread, function, object, size, align);
         }
@@ -105,11 +116,11 @@ fn allocate_aligned(
     object
 }
 
-/// `malloc(3)`.
+/// `malloc(3)`. What it leads to are functions of their own, so that it saves no registers itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(thread) = begin() else {
-        return next::malloc(size);
+        return pass_malloc(size);
     };
     if process::mode() == COUNTED {
         // SAFETY: `begin` gave the thread.
@@ -119,7 +130,14 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     unsafe { record_malloc(thread, size) }
 }
 
-/// Not within `malloc`, so that a call that is only counted saves no registers for it.
+/// Makes a call that is neither recorded nor counted.
+#[cold]
+#[inline(never)]
+fn pass_malloc(size: usize) -> *mut c_void {
+    next::malloc(size)
+}
+
+/// Makes and records a call.
 ///
 /// # Safety
 /// `thread` came from [`begin`].
@@ -149,26 +167,45 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 unsafe fn release(object: *mut c_void, variant: u8) {
     let Some(thread) = begin() else {
         // SAFETY: the caller's promise.
-        return unsafe { next::free(object) };
+        return unsafe { pass_free(object) };
     };
     if process::mode() == COUNTED {
-        // SAFETY: `begin` gave the thread, and all was found before the mode was set; the rest is
-        // the caller's promise.
-        unsafe {
-            // What the store has given out is not used again.
-            if !object.is_null() && !store::owns(object) {
-                counting::released_behind(&mut *thread, object);
-                next::ready_free(object);
-            }
-            writer::leave(thread);
-        }
-        return;
+        // SAFETY: `begin` gave the thread, and the mode was seen; the rest is the caller's promise.
+        return unsafe { count_release(thread, object) };
     }
     // SAFETY: `begin` gave the thread; the rest is the caller's promise.
     unsafe { record_release(thread, object, variant) };
 }
 
-/// Not within `free`, so that a call that is only counted saves no registers for it.
+/// Passes a call on that is neither recorded nor counted.
+///
+/// # Safety
+/// As for `free(3)`.
+#[cold]
+#[inline(never)]
+unsafe fn pass_free(object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { next::free(object) };
+}
+
+/// Passes on a call that is only counted.
+///
+/// # Safety
+/// `thread` came from [`begin`], and the mode has been seen; as for `free(3)`.
+#[inline(never)]
+unsafe fn count_release(thread: *mut Thread, object: *mut c_void) {
+    // SAFETY: all was found before the mode was set; the rest is the caller's promise.
+    unsafe {
+        // What the store has given out is not used again.
+        if !object.is_null() && !store::owns(object) {
+            counting::released_behind(&mut *thread, object);
+            next::ready_free(object);
+        }
+        writer::leave(thread);
+    }
+}
+
+/// Records a call, and passes it on.
 ///
 /// # Safety
 /// `thread` came from [`begin`]; as for `free(3)`.
@@ -319,7 +356,7 @@ extern "C" fn allocate_new(size: usize, align: usize) -> *mut c_void {
         return allocate_aligned(Function::NewAligned, align, size, || next::memalign(align, size));
     }
     let Some(thread) = begin() else {
-        return next::malloc(size);
+        return pass_malloc(size);
     };
     if process::mode() == COUNTED {
         // SAFETY: `begin` gave the thread.

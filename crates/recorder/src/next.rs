@@ -191,7 +191,10 @@ unsafe fn leave_the_store(object: *mut c_void, size: usize) -> *mut c_void {
 #[inline(always)]
 pub(crate) unsafe fn free(object: *mut c_void) {
     // What the store has given out is not used again.
-    if let Some(free) = free_behind().filter(|_| !store::owns(object)) {
+    if store::owns(object) {
+        return;
+    }
+    if let Some(free) = free_behind() {
         // SAFETY: it is called as it was called here.
         unsafe { free(object) };
     }

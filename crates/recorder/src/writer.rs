@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_trace::file::is_sampled;
-use freehold_trace::record::{Function, Note, Packed, code, low_bits};
+use freehold_trace::record::{CODE_BITS, Function, Note, Packed, code, low_bits};
 
 use crate::process::{self, COUNTED, MANY, OFF, SAMPLED, SINGLE};
 use crate::thread::Thread;
@@ -18,22 +18,42 @@ use crate::{clock, counting, libc};
 const LOOK_EVERY: u64 = 1000;
 const LONGEST_STRIDE: u64 = 256;
 
-/// What is to be written of a call: its code, and its size if it allocates, else which variant of
-/// the function it was.
+/// What is to be written of a call: the first byte of its record, but for lengths, and the size if
+/// it allocates. Two numbers, which are passed on in registers.
 #[derive(Clone, Copy)]
-pub(crate) enum What {
-    Allocated { code: u8, size: u64 },
-    Released { code: u8, variant: u8 },
+pub(crate) struct What {
+    head: u8,
+    size: u64,
 }
 
 impl What {
     #[inline(always)]
+    fn allocated(code: u8, size: u64) -> Self {
+        Self { head: code, size }
+    }
+
+    /// `variant` tells the forms of a function apart, 0 or 1.
+    #[inline(always)]
+    fn released(code: u8, variant: u8) -> Self {
+        Self { head: code | variant << CODE_BITS, size: 0 }
+    }
+
+    #[inline(always)]
+    fn code(self) -> u8 {
+        self.head & ((1 << CODE_BITS) - 1)
+    }
+
+    #[inline(always)]
+    fn is_release(self) -> bool {
+        matches!(self.code(), code::FREE | code::REALLOC_FROM)
+    }
+
+    #[inline(always)]
     fn packed(self, before: u64, address: u64) -> Packed {
-        match self {
-            Self::Allocated { code, size } => Packed::sized(code, size, before, address),
-            Self::Released { code, variant } => {
-                Packed::unsized_record(code, variant, before, address)
-            }
+        if self.is_release() {
+            Packed::unsized_record(self.code(), self.head >> CODE_BITS, before, address)
+        } else {
+            Packed::sized(self.code(), self.size, before, address)
         }
     }
 }
@@ -45,7 +65,7 @@ impl What {
 #[inline(always)]
 pub(crate) unsafe fn allocated(thread: *mut Thread, code: u8, object: *mut c_void, size: usize) {
     // SAFETY: the caller's promise.
-    unsafe { write(&mut *thread, What::Allocated { code, size: size as u64 }, object) }
+    unsafe { write(&mut *thread, What::allocated(code, size as u64), object) }
 }
 
 /// Records that an object is about to be given up.
@@ -55,16 +75,13 @@ pub(crate) unsafe fn allocated(thread: *mut Thread, code: u8, object: *mut c_voi
 #[inline(always)]
 pub(crate) unsafe fn released(thread: *mut Thread, code: u8, variant: u8, object: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { write(&mut *thread, What::Released { code, variant }, object) }
+    unsafe { write(&mut *thread, What::released(code, variant), object) }
 }
 
 #[inline(always)]
 fn write(thread: &mut Thread, what: What, object: *mut c_void) {
     let address = object.addr() as u64;
     if thread.next >= thread.pause || low_bits(address) != 0 {
-        if process::mode() == COUNTED {
-            return count(thread, what, address);
-        }
         return write_slowly(thread, what, address, None);
     }
     match process::mode() {
@@ -168,12 +185,12 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
 }
 
 /// Counts a call rather than recording it.
-#[inline(always)]
 fn count(thread: &mut Thread, what: What, address: u64) {
     let object = ptr::with_exposed_provenance_mut(address as usize);
-    match what {
-        What::Allocated { size, .. } => counting::allocated(thread, object, size),
-        What::Released { .. } => counting::released(thread, object),
+    if what.is_release() {
+        counting::released(thread, object);
+    } else {
+        counting::allocated(thread, object, what.size);
     }
 }
 
@@ -229,7 +246,7 @@ pub(crate) unsafe fn allocated_aligned(
     size: usize,
     align: usize,
 ) {
-    let what = What::Allocated { code: code::MALLOC, size: size as u64 };
+    let what = What::allocated(code::MALLOC, size as u64);
     let note = Note::aligned(function, align.max(1).trailing_zeros());
     // SAFETY: the caller's promise.
     write_slowly(unsafe { &mut *thread }, what, object.addr() as u64, Some(&note));

@@ -34,6 +34,9 @@ pub mod code {
     pub const NOTE: u8 = 7;
 }
 
+/// The bits of a record's first byte that tell its code.
+pub const CODE_BITS: u32 = 3;
+
 /// The kinds of notes.
 pub mod note {
     /// Sets the clock forward by the number that follows.
