@@ -7,7 +7,9 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_trace::file::is_sampled;
-use freehold_trace::record::{CODE_BITS, Function, Note, Packed, code, low_bits};
+use freehold_trace::record::{
+    CODE_BITS, Function, Note, Packed, code, code_of, has_size, low_bits,
+};
 
 use crate::process::{self, COUNTED, MANY, OFF, SAMPLED, SINGLE};
 use crate::thread::Thread;
@@ -40,20 +42,20 @@ impl What {
 
     #[inline(always)]
     fn code(self) -> u8 {
-        self.head & ((1 << CODE_BITS) - 1)
+        code_of(self.head)
     }
 
     #[inline(always)]
-    fn is_release(self) -> bool {
-        matches!(self.code(), code::FREE | code::REALLOC_FROM)
+    fn allocates(self) -> bool {
+        has_size(self.code())
     }
 
     #[inline(always)]
     fn packed(self, before: u64, address: u64) -> Packed {
-        if self.is_release() {
-            Packed::unsized_record(self.code(), self.head >> CODE_BITS, before, address)
-        } else {
+        if self.allocates() {
             Packed::sized(self.code(), self.size, before, address)
+        } else {
+            Packed::unsized_record(self.code(), self.head >> CODE_BITS, before, address)
         }
     }
 }
@@ -187,10 +189,10 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
 /// Counts a call rather than recording it.
 fn count(thread: &mut Thread, what: What, address: u64) {
     let object = ptr::with_exposed_provenance_mut(address as usize);
-    if what.is_release() {
-        counting::released(thread, object);
-    } else {
+    if what.allocates() {
         counting::allocated(thread, object, what.size);
+    } else {
+        counting::released(thread, object);
     }
 }
 

@@ -37,6 +37,18 @@ pub mod code {
 /// The bits of a record's first byte that tell its code.
 pub const CODE_BITS: u32 = 3;
 
+/// The code in a record's first byte.
+#[inline(always)]
+pub fn code_of(head: u8) -> u8 {
+    head & ((1 << CODE_BITS) - 1)
+}
+
+/// Whether a record of a call with an address has a size: whether it is of an allocation.
+#[inline(always)]
+pub fn has_size(code: u8) -> bool {
+    !matches!(code, code::FREE | code::REALLOC_FROM)
+}
+
 /// The kinds of notes.
 pub mod note {
     /// Sets the clock forward by the number that follows.
@@ -165,7 +177,7 @@ impl Packed {
         let distance = zigzag((address.wrapping_sub(before) as i64) >> LOW_BITS);
         let bits = u64::BITS - (distance | 1).leading_zeros();
         let distance_bytes = bits.div_ceil(8) as usize;
-        let head = code | length << 3 | ((distance_bytes - 1) as u8) << 5;
+        let head = code | length << CODE_BITS | ((distance_bytes - 1) as u8) << 5;
         Self { head, size, size_bytes, distance, distance_bytes }
     }
 
@@ -215,7 +227,7 @@ impl Note {
 
     fn new(kind: u8, argument: Option<u8>, number: Option<u64>) -> Self {
         let mut note = Self { bytes: [0; Self::LONGEST], len: 0 };
-        note.push(&[code::NOTE | kind << 3]);
+        note.push(&[code::NOTE | kind << CODE_BITS]);
         if let Some(argument) = argument {
             note.push(&[argument]);
         }
@@ -389,18 +401,18 @@ impl Decoder {
 
     /// One record or note, and how many bytes it took beyond the first.
     fn decode(&mut self, head: u8, rest: &[u8]) -> Option<(Option<Call>, usize)> {
-        if head & 7 == code::NOTE {
-            return self.note(head >> 3, rest);
+        if code_of(head) == code::NOTE {
+            return self.note(head >> CODE_BITS, rest);
         }
-        let length = (head >> 3) & 3;
+        let length = (head >> CODE_BITS) & 3;
         let distance_bytes = usize::from(head >> 5) + 1;
-        let has_size = !matches!(head & 7, code::FREE | code::REALLOC_FROM);
+        let has_size = has_size(code_of(head));
         let size_bytes = if has_size { 1 << length } else { 0 };
         let size = low_bytes(rest, 0, size_bytes)?;
         let distance = low_bytes(rest, size_bytes, distance_bytes)?;
         let address = self.advance(distance);
         self.clock = self.clock.wrapping_add(1);
-        let call = self.call(head & 7, length, address, size)?;
+        let call = self.call(code_of(head), length, address, size)?;
         Some((Some(call), size_bytes + distance_bytes))
     }
 
