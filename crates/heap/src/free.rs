@@ -2,14 +2,14 @@
 //! one of the thread's own, or because its magazine is full.
 
 use crate::arena::Arena;
-use crate::cache::{Holding, SetAside, ThreadCache};
-use crate::class::{Class, Info};
-use crate::heap::{Heap, Held};
+use crate::cache::{Holding, ThreadCache};
+use crate::class::Class;
+use crate::heap::Heap;
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
-use crate::magazine::{MAGAZINES, Magazine, ROUNDS, Rounds};
+use crate::layout::{GRANULE, Granule, at};
+use crate::magazine::{MAGAZINES, Rounds};
 use crate::medium::TakenBack;
-use crate::outbox::{FreedTwice, Row};
+use crate::outbox::Row;
 use crate::parcel::Parcel;
 use crate::tables::RUN;
 use crate::tally::Account;
@@ -90,59 +90,6 @@ impl<S: System> Arena<S> {
         let slab = Granule(g.0 - self.tag(g).delta());
         let index = class.object_at(address - self.tables.address(slab))?;
         Some(InSlab { class, slab, index })
-    }
-
-    /// Whether a slab of small objects stands in the map of this heap: of medium ones none does.
-    #[inline]
-    fn owns(&self, held: &Held, slab: Granule) -> bool {
-        self.tag(slab).owner() == held.heap().id()
-    }
-}
-
-/// Finds small objects of one class.
-struct Rows<'a, S: System> {
-    arena: &'a Arena<S>,
-    region: usize,
-    class: Class,
-    info: &'static Info,
-}
-
-impl<'a, S: System> Rows<'a, S> {
-    fn of(arena: &'a Arena<S>, class: Class) -> Self {
-        Self { arena, region: arena.tables.region, class, info: class.info() }
-    }
-
-    /// The first of a list of objects, with its neighbours that follow it there: what was freed
-    /// together is often of one slab. An object that comes a second time ends the row. `None` if
-    /// the first is not of the class any longer: that each was, and the start of an object, was
-    /// found out when the thread kept it.
-    #[inline]
-    fn first(&self, objects: &[usize]) -> Option<Row> {
-        let (&first, others) = objects.split_first()?;
-        let in_region = first - self.region;
-        let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
-        if self.arena.tag(slab).class() != self.class.0 {
-            return None;
-        }
-        let index = self.info.objects_in(in_region % GRANULE);
-        let mut row = Row::one(slab, index);
-        // Where the objects are that have a bit in the same word.
-        let size = self.info.size as usize;
-        let before = row.word * 64 * size;
-        let (base, end) = (first - index % 64 * size, (64 * size).min(GRANULE - before));
-        for &object in others {
-            let offset = object.wrapping_sub(base);
-            if offset >= end {
-                break;
-            }
-            let bit = 1 << (self.info.objects_in(offset) % 64);
-            if row.mask & bit != 0 {
-                break;
-            }
-            row.mask |= bit;
-            row.count += 1;
-        }
-        Some(row)
     }
 }
 
@@ -391,8 +338,8 @@ impl ThreadCache {
         self.provide_outbox(arena);
         if !self.put_into_outbox(class, row) {
             let mut held = self.heap().map(Heap::hold);
-            let released = self.send_home(arena, class, row, held.as_mut())?;
-            drop(held);
+            let released = self.post_row(arena, class, row, held.as_mut())?;
+            let released = released + held.map_or(0, |held| held.account.total_released());
             self.note_released(arena, released);
         }
         Ok(())
@@ -417,7 +364,7 @@ impl ThreadCache {
     /// Gets the thread an outbox if it has none. Not with a heap held: the lock of the outboxes
     /// comes before it.
     #[inline]
-    fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
+    pub(crate) fn provide_outbox<S: System>(&mut self, arena: &Arena<S>) {
         if self.outbox.is_null() && self.holding() != Holding::Ended {
             self.lease_outbox(arena);
         }
@@ -433,85 +380,6 @@ impl ThreadCache {
     fn put_into_outbox(&mut self, class: Class, row: Row) -> bool {
         // SAFETY: the outbox is leased to this thread.
         unsafe { self.outbox.as_mut() }.is_some_and(|outbox| outbox.add(class, row))
-    }
-
-    /// Sends objects home for which there was no room in the outbox, or no outbox: them, or others
-    /// in their place. Returns the granules released.
-    fn send_home<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        row: Row,
-        held: Option<&mut Held>,
-    ) -> Result<u32, Invalid> {
-        let own = held.as_ref().is_some_and(|held| arena.owns(held, row.slab));
-        // SAFETY: the outbox is leased to this thread.
-        let sent = if let Some(outbox) = unsafe { self.outbox.as_mut() }
-            && !(own && outbox.lets_pass())
-        {
-            arena.post(outbox, class, row, held)
-        } else {
-            let bits = core::iter::once((row.word, row.mask));
-            let sent = arena.send_home(class, row.slab, bits, row.count.into(), held);
-            sent.map_err(|()| FreedTwice { slab: row.slab })
-        };
-        sent.map_err(|e| arena.twice(e))
-    }
-
-    /// Makes room in a full magazine: it is set aside and another used. If as many are set aside as
-    /// may be, the objects of the one that has been longest go back to their slabs; so do the older
-    /// objects of a thread that can set none aside.
-    fn unload<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Result<(), Invalid> {
-        match self.set_aside(arena, class) {
-            SetAside::Done => return Ok(()),
-            SetAside::Instead(oldest) => {
-                self.emptied &= !(1 << class.0);
-                self.provide_outbox(arena);
-                // SAFETY: it is full, which is `ROUNDS` objects, and in nobody's hands but these
-                // until it is loaded.
-                let objects = unsafe { Magazine::objects(oldest, ROUNDS) };
-                let given_back = self.give_back(arena, class, objects);
-                self.load(class, Magazine::first_slot(oldest));
-                return given_back;
-            }
-            SetAside::Not => {}
-        }
-        self.emptied &= !(1 << class.0);
-        let rounds = self.empty(class);
-        let rounds = rounds.as_slice();
-        self.provide_outbox(arena);
-        let (old, new) = rounds.split_at(rounds.len() / 2);
-        let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
-        self.give_back(arena, class, unwanted)
-    }
-
-    /// Gives objects of one class back to their slabs: at once where the heap is attached to the
-    /// slab, by way of the outbox elsewhere.
-    pub(crate) fn give_back<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        objects: &[usize],
-    ) -> Result<(), Invalid> {
-        if objects.is_empty() {
-            return Ok(());
-        }
-        let mut held = self.heap().map(Heap::hold);
-        let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
-        while let Some(&address) = rest.first() {
-            let twice = Invalid::FreedTwice { address };
-            let row = rows.first(rest).ok_or(twice)?;
-            rest = &rest[usize::from(row.count)..];
-            let attached = held.as_mut().filter(|held| held.is_attached_to(class, row.slab));
-            if let Some(held) = attached {
-                arena.take_back(held, class, row).map_err(|()| twice)?;
-            } else if !self.put_into_outbox(class, row) {
-                released += self.send_home(arena, class, row, held.as_mut())?;
-            }
-        }
-        released += held.map_or(0, |held| held.account.total_released());
-        self.note_released(arena, released);
-        Ok(())
     }
 
     /// Gives back all objects that the thread has in magazines, parcels, its inboxes and its

@@ -500,8 +500,40 @@ impl<S: System> Arena<S> {
         self.settle(class, g, pushed, adopter)
     }
 
+    /// Sends small objects home that stand in one row. Fails if one of them is free already.
+    #[inline(always)]
+    pub(crate) fn send_row_home(
+        &self,
+        class: Class,
+        row: Row,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        let (info, bits) = (class.info(), self.bits(row.slab));
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let masks = core::iter::once((row.word, row.mask));
+        let word = self.word(row.slab).count();
+        let pushed = freed::free(word, |n| bits.word(n), masks, row.count.into(), capacity, wake);
+        self.settle(class, row.slab, pushed, adopter)
+    }
+
     /// Does what a push asks for. Returns how many granules were released.
+    #[inline]
     fn settle(
+        &self,
+        class: Class,
+        g: Granule,
+        pushed: Pushed,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        if pushed == Pushed::Recorded {
+            return Ok(0);
+        }
+        self.settle_claimed(class, g, pushed, adopter)
+    }
+
+    /// Does what a push asks for that did more than to record objects.
+    #[inline(never)]
+    fn settle_claimed(
         &self,
         class: Class,
         g: Granule,

@@ -23,6 +23,7 @@ mod direct;
 mod figures;
 mod fit;
 pub mod free;
+mod give_back;
 mod guard;
 pub mod hardened;
 pub mod heap;

@@ -13,6 +13,7 @@ use crate::magazine::MAGAZINES;
 use crate::parcel::{self, Parcel};
 use crate::policy::retain;
 use crate::stock::Stocked;
+use crate::tables::{FAR_WORDS, NEAR_WORDS};
 use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
@@ -23,41 +24,41 @@ const SLOTS: usize = SETS * WAYS;
 /// Words of a slab's bits that a slot has room for: a window. A slab of more has several slots.
 const WORDS: usize = 4;
 
-/// One in so many times objects of the thread's own heap get a slot, if none is theirs or unused.
-const PASSES: u8 = 8;
-
 /// Parcels that a thread sends before it looks again how much may wait in an inbox.
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
 
 /// Parcels that may wait in an inbox as long as a thread has not looked yet.
 const PARCELS_AT_FIRST: usize = 4;
 
-/// Which objects a slot is for, in one word so that it is compared at once: the slab's granule plus
-/// one, and the number of the window in the upper half. 0 stands for an unused slot.
+/// Windows of a slab's bits, at most.
+const WINDOWS: u32 = (FAR_WORDS + NEAR_WORDS).div_ceil(WORDS) as u32;
+
+/// Which objects a slot is for: the number of the window in the lowest bits, above them the slab's
+/// granule plus one, of which a region has less than 2^26. 0 stands for an unused slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Key(u64);
+struct Key(u32);
 
 const UNUSED: Key = Key(0);
 
 impl Key {
     #[inline]
     fn of(row: Row) -> Self {
-        Self(u64::from(row.slab.0 + 1) | ((row.word / WORDS) as u64) << 32)
+        Self((row.slab.0 + 1) * WINDOWS + (row.word / WORDS) as u32)
     }
 
     fn granule(self) -> Granule {
-        Granule(self.0 as u32 - 1)
+        Granule(self.0 / WINDOWS - 1)
     }
 
     fn window(self) -> usize {
-        (self.0 >> 32) as usize
+        (self.0 % WINDOWS) as usize
     }
 
-    /// The first slot of its set. Neighbouring slabs, which fill up together, get different sets,
-    /// and so do the windows of one slab.
+    /// The first slot of its set. The upper bits of the product depend on all of the key's: slabs
+    /// that fill up together get different sets, and so do the windows of one.
     #[inline]
     fn slot(self) -> usize {
-        (self.0 ^ self.0 >> 27) as usize % SETS * WAYS
+        (self.0.wrapping_mul(0x9e37_79b9) >> (u32::BITS - SETS.ilog2())) as usize * WAYS
     }
 }
 
@@ -98,8 +99,6 @@ pub(crate) struct Outbox {
     limit: isize,
     /// The slot to look at next when something has to go.
     next: u16,
-    /// How often there was no slot for objects of a slab of the thread's own heap.
-    passed: u8,
     /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
     /// again.
     inbox_parcels: usize,
@@ -148,16 +147,19 @@ impl Outbox {
     #[inline]
     pub(crate) fn add(&mut self, class: Class, row: Row) -> bool {
         // First: a slot that was given to a slab must have an object of it, which keeps the slab.
-        if self.is_full() {
-            return false;
-        }
+        self.join(class, row)
+            || !self.is_full() && self.occupy(Key::of(row)) && self.join(class, row)
+    }
+
+    /// Puts objects in, if there is a slot for their slab and not too much is held back.
+    #[inline]
+    pub(crate) fn join(&mut self, class: Class, row: Row) -> bool {
         let key = Key::of(row);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);
-        if self.keys[slot] != key && !self.occupy(first, key) {
+        if self.keys[slot] != key || self.is_full() {
             return false;
         }
-        let slot = first + usize::from(self.keys[first] != key);
         let mask = &mut self.masks[slot][row.word % WORDS];
         // An object that is here already is being freed a second time: its slab will say so.
         if *mask & row.mask != 0 {
@@ -175,24 +177,18 @@ impl Outbox {
         self.left < 0
     }
 
-    /// Whether objects of a slab of the thread's own heap, for which there was no slot, go home
-    /// by themselves: that costs less than to send others home in their place, which have company.
-    /// Every so often they get a slot all the same, lest slots be kept for slabs of the past.
-    #[inline]
-    pub(crate) fn lets_pass(&mut self) -> bool {
-        self.passed = self.passed.wrapping_add(1);
-        !self.is_full() && !self.passed.is_multiple_of(PASSES)
-    }
-
-    /// Gives one of the two slots from `first` on to `key`, if one is unused.
+    /// Gives a slot to `key`, which has none, if one of the two where it may be is unused.
     #[cold]
-    fn occupy(&mut self, first: usize, key: Key) -> bool {
-        let unused = (first..first + WAYS).find(|&n| self.keys[n] == UNUSED);
-        if let Some(n) = unused {
-            self.keys[n] = key;
-            self.used[n / 64] |= 1 << (n % 64);
+    fn occupy(&mut self, key: Key) -> bool {
+        let slots = self.keys[key.slot()..].iter().take(WAYS);
+        let taken = slots.take_while(|&&it| it != UNUSED && it != key).count();
+        if taken == WAYS || self.keys[key.slot() + taken] == key {
+            return false;
         }
-        unused.is_some()
+        let n = key.slot() + taken;
+        self.keys[n] = key;
+        self.used[n / 64] |= 1 << (n % 64);
+        true
     }
 
     /// The parcel of a small class.

@@ -4,7 +4,7 @@ use crate::layout::{BLOCK, ZONE_BLOCKS};
 
 /// The first bytes of a region are never backed by huge pages, whatever the system's setting: a
 /// small program would pay for memory that it does not use.
-pub const SMALL_PAGES_BELOW: usize = 64 << 20;
+pub const SMALL_PAGES_BELOW: usize = 16 << 20;
 
 /// Blocks to commit beyond `committed`, when `wanted` are needed and `reserved` exist.
 ///

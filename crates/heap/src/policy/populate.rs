@@ -3,8 +3,8 @@
 use crate::layout::BLOCK;
 
 /// What is free and dirty may be one part in this many of what is in use, the block to populate
-/// included: so a wrong guess costs a sixteenth at most, and small heaps never guess.
-const SHARE: usize = 16;
+/// included: so a wrong guess costs an eighth at most, and small heaps never guess.
+const SHARE: usize = 8;
 
 /// Whether another block may be populated when `used` bytes are in use, and `dirty` free and dirty.
 pub fn is_affordable(used: usize, dirty: usize) -> bool {
@@ -31,10 +31,10 @@ mod tests {
 
     #[test]
     fn only_large_heaps_are_populated_ahead_and_by_a_small_share() {
-        assert!(!is_affordable(31 << 20, 0));
-        assert!(is_affordable(32 << 20, 0));
-        assert!(!is_affordable(1 << 30, 63 << 20));
-        assert!(is_affordable(1 << 30, 62 << 20));
+        assert!(!is_affordable(15 << 20, 0));
+        assert!(is_affordable(16 << 20, 0));
+        assert!(!is_affordable(1 << 30, 127 << 20));
+        assert!(is_affordable(1 << 30, 126 << 20));
     }
 
     #[test]

@@ -1,0 +1,169 @@
+//! Giving objects back: what a thread does with small objects that it keeps no longer, because a
+//! magazine is full or the thread ends.
+//!
+//! They come by the magazine. What was freed in order stands in rows of one slab; what was freed in
+//! no order is of another slab each time, and then what is done for each object counts. So those of
+//! the thread's own slabs do not wait in the outbox for company: putting them there, looking for
+//! room, and sending others home in their place takes longer than the two atomic operations that
+//! are saved, on lines that are seldom anywhere else.
+
+use crate::arena::Arena;
+use crate::cache::{SetAside, ThreadCache};
+use crate::class::{Class, Info};
+use crate::heap::{Heap, Held};
+use crate::invalid::Invalid;
+use crate::layout::{GRANULE, GRANULE_SHIFT, Granule};
+use crate::magazine::{Magazine, ROUNDS};
+use crate::outbox::{FreedTwice, Row};
+use freehold_sys::System;
+
+/// Finds small objects of one class.
+struct Rows<'a, S: System> {
+    arena: &'a Arena<S>,
+    region: usize,
+    class: Class,
+    info: &'static Info,
+}
+
+impl<'a, S: System> Rows<'a, S> {
+    fn of(arena: &'a Arena<S>, class: Class) -> Self {
+        Self { arena, region: arena.tables.region, class, info: class.info() }
+    }
+
+    /// The first of a list of objects, with its neighbours that follow it there: what was freed
+    /// together is often of one slab. An object that comes a second time ends the row. `None` if
+    /// the first is not of the class any longer: that each was, and the start of an object, was
+    /// found out when the thread kept it.
+    #[inline]
+    fn first(&self, objects: &[usize]) -> Option<Row> {
+        let (&first, others) = objects.split_first()?;
+        let in_region = first - self.region;
+        let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
+        if self.arena.tag(slab).class() != self.class.0 {
+            return None;
+        }
+        let row = Row::one(slab, self.info.objects_in(in_region % GRANULE));
+        let same_granule = |&next: &usize| (next ^ first) < GRANULE;
+        if !others.first().is_some_and(same_granule) {
+            return Some(row);
+        }
+        Some(self.with_neighbours(row, first, others))
+    }
+
+    /// A row of one object, `first`, with those of the others that follow it there.
+    #[inline]
+    fn with_neighbours(&self, mut row: Row, first: usize, others: &[usize]) -> Row {
+        // Where the objects are that have a bit in the same word.
+        let size = self.info.size as usize;
+        let before = row.word * 64 * size;
+        let base = first - row.mask.trailing_zeros() as usize * size;
+        let end = (64 * size).min(GRANULE - before);
+        for &object in others {
+            let offset = object.wrapping_sub(base);
+            if offset >= end {
+                break;
+            }
+            let bit = 1 << (self.info.objects_in(offset) % 64);
+            if row.mask & bit != 0 {
+                break;
+            }
+            row.mask |= bit;
+            row.count += 1;
+        }
+        row
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Whether a slab of small objects stands in the map of this heap: of medium ones none does.
+    #[inline]
+    fn owns(&self, held: &Held, slab: Granule) -> bool {
+        self.tag(slab).owner() == held.heap().id()
+    }
+}
+
+impl ThreadCache {
+    /// Makes room in a full magazine: it is set aside and another used. If as many are set aside as
+    /// may be, the objects of the one that has been longest go back to their slabs; so do the older
+    /// objects of a thread that can set none aside.
+    pub(crate) fn unload<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+    ) -> Result<(), Invalid> {
+        match self.set_aside(arena, class) {
+            SetAside::Done => return Ok(()),
+            SetAside::Instead(oldest) => {
+                self.emptied &= !(1 << class.0);
+                self.provide_outbox(arena);
+                // SAFETY: it is full, which is `ROUNDS` objects, and in nobody's hands but these
+                // until it is loaded.
+                let objects = unsafe { Magazine::objects(oldest, ROUNDS) };
+                let given_back = self.give_back(arena, class, objects);
+                self.load(class, Magazine::first_slot(oldest));
+                return given_back;
+            }
+            SetAside::Not => {}
+        }
+        self.emptied &= !(1 << class.0);
+        let rounds = self.empty(class);
+        let rounds = rounds.as_slice();
+        self.provide_outbox(arena);
+        let (old, new) = rounds.split_at(rounds.len() / 2);
+        let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
+        self.give_back(arena, class, unwanted)
+    }
+
+    /// Gives objects of one class back to their slabs: those of the thread's own slabs at once,
+    /// others by way of the outbox.
+    pub(crate) fn give_back<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        objects: &[usize],
+    ) -> Result<(), Invalid> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let mut held = self.heap().map(Heap::hold);
+        let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
+        while let Some(&address) = rest.first() {
+            let row = rows.first(rest).ok_or(Invalid::FreedTwice { address })?;
+            rest = &rest[usize::from(row.count)..];
+            released += match held.as_mut().filter(|held| arena.owns(held, row.slab)) {
+                Some(held) if held.is_attached_to(class, row.slab) => {
+                    arena.take_back(held, class, row).map(|()| 0)
+                }
+                Some(held) => arena.send_row_home(class, row, Some(held)),
+                None => Ok(self.post_row(arena, class, row, held.as_mut())?),
+            }
+            .map_err(|()| arena.twice(FreedTwice { slab: row.slab }))?;
+        }
+        released += held.map_or(0, |held| held.account.total_released());
+        self.note_released(arena, released);
+        Ok(())
+    }
+
+    /// Puts objects into the outbox, where they or others may have to go home for it; sends them
+    /// home by themselves if there is none. Returns the granules released, but for those on the
+    /// account of the heap held.
+    #[inline(never)]
+    pub(crate) fn post_row<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        row: Row,
+        held: Option<&mut Held>,
+    ) -> Result<u32, Invalid> {
+        // SAFETY: the outbox is leased to this thread.
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else {
+            let masks = core::iter::once((row.word, row.mask));
+            let sent = arena.send_home(class, row.slab, masks, row.count.into(), held);
+            return sent.map_err(|()| arena.twice(FreedTwice { slab: row.slab }));
+        };
+        if outbox.add(class, row) {
+            return Ok(0);
+        }
+        arena.post(outbox, class, row, held).map_err(|e| arena.twice(e))
+    }
+}
