@@ -22,7 +22,8 @@ use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, Z
 use crate::tally::{Granules, Tally};
 use crate::zeroing::Zeroing;
 use core::ptr::NonNull;
-use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32};
+use freehold_sync::frontier::Frontier;
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 
@@ -52,8 +53,8 @@ pub struct Arena<S: System> {
     pub(crate) tally: Tally,
     /// How many times pages were moved.
     pub(crate) moves: AtomicU32,
-    /// Blocks committed so far: those below it can be used, and so can their tables.
-    pub(crate) committed: AtomicU32,
+    /// In blocks: those below can be used, and so can their tables.
+    pub(crate) frontier: Frontier,
     /// Whether so many slabs were put into a pool that a background thread should look at them.
     /// Here, since it is read by who gives objects back, and hardly ever written.
     pub(crate) slabs_wait: AtomicBool,
@@ -173,7 +174,7 @@ impl<S: System> Arena<S> {
                 hardening: Hardening::new(secret),
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
-                committed: AtomicU32::new(0),
+                frontier: Frontier::new(),
                 slabs_wait: AtomicBool::new(false),
                 grow: Lock::new(order::GROWTH),
                 metadata: (metadata_outside, metadata),
@@ -240,8 +241,7 @@ impl<S: System> Arena<S> {
 
     /// Blocks committed so far.
     pub(crate) fn committed_blocks(&self) -> u32 {
-        // Acquire pairs with the Release in `commit_more`: the tables of these blocks are usable.
-        self.committed.load(Ordering::Acquire)
+        self.frontier.usable()
     }
 
     /// The granule of an address in the committed part of the region.
@@ -333,11 +333,12 @@ impl<S: System> Arena<S> {
     }
 
     /// Commits at least `wanted` more blocks, and makes all that are committed available as wholly
-    /// free ones. Returns whether there were that many left.
-    pub(crate) fn commit_more(&self, seen: u32, wanted: u32) -> bool {
+    /// free; or else finds that somebody did since only those up to `offered` were. Returns false
+    /// if there is no more memory.
+    pub(crate) fn commit_more(&self, offered: u32, wanted: u32) -> bool {
         self.grow.hold(|| {
-            let committed = self.committed.load(Ordering::Relaxed);
-            if committed > seen {
+            let committed = self.frontier.offered();
+            if committed > offered {
                 return true; // Another thread was faster: look there first.
             }
             if wanted > self.blocks - committed {
@@ -348,12 +349,11 @@ impl<S: System> Arena<S> {
             // Near a limit the large step may fail where the small one does not.
             let done = [step, smallest].into_iter().find(|&n| self.commit_blocks(committed, n));
             let Some(n) = done else { return false };
-            for b in committed..committed + n {
-                let block = Block(b);
-                self.zone(block.zone()).whole.release(block.bit());
-            }
-            // Release pairs with the Acquire in `committed_blocks`.
-            self.committed.store(committed + n, Ordering::Release);
+            self.frontier.advance(committed + n, || {
+                for block in (committed..committed + n).map(Block) {
+                    self.zone(block.zone()).whole.release(block.bit());
+                }
+            });
             true
         })
     }

@@ -293,7 +293,7 @@ impl<S: System> Arena<S> {
     /// committing more if need be. Their dirty bits are left as they are.
     pub(crate) fn claim_blocks(&self, count: u32, align: u32, prefer: Prefer) -> Option<Block> {
         loop {
-            let committed = self.committed_blocks();
+            let offered = self.frontier.offered();
             if let Some(first) = self.find_blocks(count, align, prefer) {
                 if self.claim_these(first, count) {
                     return Some(first);
@@ -301,7 +301,7 @@ impl<S: System> Arena<S> {
                 continue; // Somebody else was faster; look again.
             }
             // With an alignment, the first fitting block may come that much later.
-            if !self.commit_more(committed, count + (align - 1)) {
+            if !self.commit_more(offered, count + (align - 1)) {
                 return None;
             }
         }

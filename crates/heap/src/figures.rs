@@ -35,7 +35,7 @@ impl<S: System> Arena<S> {
         Signpost {
             region: tables.region as u64,
             region_bytes: self.region_bytes() as u64,
-            committed: (&raw const self.committed).expose_provenance() as u64,
+            committed: self.frontier.place().expose_provenance() as u64,
             tags: tables.tags as u64,
             locals: tables.locals as u64,
             words: tables.remotes as u64,

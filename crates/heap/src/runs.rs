@@ -179,9 +179,9 @@ impl<S: System> Arena<S> {
 
     fn claim_following_blocks(&self, first: Block, count: u32, account: &Account) -> bool {
         let blocks = count.div_ceil(BLOCK_GRANULES);
-        let committed = self.committed_blocks();
-        let missing = (first.0 + blocks).saturating_sub(committed);
-        if missing > 0 && !self.commit_more(committed, missing) {
+        let offered = self.frontier.offered();
+        let missing = (first.0 + blocks).saturating_sub(offered);
+        if missing > 0 && !self.commit_more(offered, missing) {
             return false;
         }
         if !self.claim_these(first, blocks) {

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod atomic;
 pub mod freed;
+pub mod frontier;
 pub mod gate;
 pub mod granules;
 pub mod inbox;

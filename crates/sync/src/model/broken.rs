@@ -1,11 +1,12 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, must_be_rejected, posted, purged_while_freed,
-    released_and_reused,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, must_be_rejected, posted,
+    purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
 use crate::freed::{self, Orders};
+use crate::frontier::Step;
 use crate::inbox;
 use crate::word::{self, Count, Ledger, Pushed, Rules, State};
 use loom::sync::Arc;
@@ -230,5 +231,19 @@ fn broken_purging_in_a_slab_that_was_not_claimed_is_rejected() {
             slab.contents[0].write(|c| *c = 0);
         }
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn broken_offering_memory_before_it_is_usable_is_rejected() {
+    must_be_rejected("memory was given out before it was usable", || {
+        grown_and_claimed(&[Step::Offer, Step::Use, Step::Note]);
+    });
+}
+
+#[test]
+fn broken_noting_memory_before_it_is_offered_is_rejected() {
+    must_be_rejected("a region was taken for exhausted", || {
+        grown_and_claimed(&[Step::Use, Step::Note, Step::Offer]);
     });
 }

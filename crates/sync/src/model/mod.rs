@@ -3,7 +3,7 @@
 //!
 //! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
 //! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
-//! does a broken invariant. The scenarios S1 to S14 and the invariants I1 to I10 are those of
+//! does a broken invariant. The scenarios S1 to S15 and the invariants I1 to I10 are those of
 //! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
 
 mod broken;
@@ -12,6 +12,7 @@ mod scenarios;
 
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::freed::{self, Orders};
+use crate::frontier::{Frontier, Step};
 use crate::granules::FreeGranules;
 use crate::inbox::{self, Inbox};
 use crate::lock::Lock;
@@ -285,6 +286,31 @@ fn must_be_rejected(because: &str, model: impl Fn() + Sync + Send + 'static) {
 }
 
 const RACE: &str = "Causality violation";
+
+/// A region of one unit grows by another while a thread claims from it, and gives what it got to
+/// whoever asks whether that is memory of the region.
+fn grown_and_claimed(order: &'static [Step; 3]) {
+    const NEW: u64 = 0b10;
+    let region = Arc::new((Frontier::new(), FreeGranules::new(0), Lock::new(&RANK)));
+    region.0.advance(1, || {});
+    let grower = {
+        let region = region.clone();
+        thread::spawn(move || {
+            let (frontier, free, lock) = &*region;
+            lock.hold(|| frontier.advance_by(order, 2, || _ = free.release(NEW)));
+        })
+    };
+    let (frontier, free, lock) = &*region;
+    let take = || free.claim(|free| (free & NEW != 0).then_some(NEW));
+    let offered = frontier.offered();
+    if take().is_some() {
+        assert_eq!(frontier.usable(), 2, "memory was given out before it was usable");
+    } else {
+        let exhausted = lock.hold(|| frontier.offered() == offered && take().is_some());
+        assert!(!exhausted, "a region was taken for exhausted");
+    }
+    grower.join().unwrap();
+}
 
 /// A granule changes hands and class while a thread that knew the old class looks at its map.
 fn released_and_reused(release: Ordering) {

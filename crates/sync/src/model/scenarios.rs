@@ -1,9 +1,11 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
 use super::{
-    Checked, LAWS, NEVER, RANK, Slab, explore, posted, purged_while_freed, released_and_reused,
+    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, posted, purged_while_freed,
+    released_and_reused,
 };
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::frontier;
 use crate::granules::FreeGranules;
 use crate::inbox;
 use crate::lock::Lock;
@@ -286,4 +288,9 @@ fn s14_pages_of_a_pooled_slab_are_purged_while_a_heap_looks_for_one() {
 #[test]
 fn s14_pages_of_a_pooled_slab_of_medium_objects_are_purged_while_one_is_freed() {
     explore(|| purged_while_freed(Ordering::Acquire));
+}
+
+#[test]
+fn s15_a_region_that_grows_is_usable_before_it_is_claimed() {
+    explore(|| grown_and_claimed(&frontier::CORRECT));
 }
