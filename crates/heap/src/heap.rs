@@ -20,16 +20,14 @@ use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
-use crate::outbox::Row;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
 use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use freehold_sync::freed;
 use freehold_sync::inbox::Inbox;
 use freehold_sync::lock::Lock;
-use freehold_sync::word::{Count, Ledger, Pushed, State};
+use freehold_sync::word::{Count, Ledger, State};
 use freehold_sys::System;
 
 /// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
@@ -38,9 +36,9 @@ const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
 /// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take
 /// from is last.
 #[derive(Clone, Copy, Default)]
-struct Attached {
+pub(crate) struct Attached {
     slabs: [u32; MOST_ATTACHED],
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl Attached {
@@ -58,7 +56,7 @@ impl Attached {
         self.count += 1;
     }
 
-    fn remove(&mut self, g: Granule) {
+    pub(crate) fn remove(&mut self, g: Granule) {
         let found = self.slabs[..self.count].iter().position(|&n| n == g.0 + 1);
         if let Some(i) = found {
             self.slabs.copy_within(i + 1..self.count, i);
@@ -126,7 +124,7 @@ impl Drop for Held<'_> {
 }
 
 impl<'a> Held<'a> {
-    fn attached(&mut self, class: Class) -> &mut Attached {
+    pub(crate) fn attached(&mut self, class: Class) -> &mut Attached {
         // SAFETY: the lock is held, and `self` is borrowed for as long as the result.
         unsafe { &mut (*self.heap.attached.get())[usize::from(class.0)] }
     }
@@ -413,7 +411,7 @@ impl<S: System> Arena<S> {
     }
 
     /// Attaches a claimed slab to the heap.
-    fn adopt(&self, held: &mut Held, class: Class, g: Granule) {
+    pub(crate) fn adopt(&self, held: &mut Held, class: Class, g: Granule) {
         let heap = held.heap();
         if self.tag(g).owner() != heap.id() {
             self.unmap_slab(g);
@@ -455,113 +453,6 @@ impl<S: System> Arena<S> {
             // Relaxed: every free of the slab is over, and releasing the granule publishes it.
             bits.word(n).store(0, Ordering::Relaxed);
         }
-    }
-
-    /// Takes back objects of a slab that is attached to the heap held. Fails if one of them is free
-    /// already.
-    pub(crate) fn take_back(&self, held: &mut Held, class: Class, row: Row) -> Result<(), ()> {
-        let (g, info) = (row.slab, class.info());
-        if !freed::set(self.bits(g).word(row.word), row.mask) {
-            return Err(());
-        }
-        // SAFETY: the slab is attached to the heap whose lock is held.
-        let local = unsafe { &mut *self.local(g) };
-        local.took_back(row.word, row.count);
-        let free = local.free_count(info) + self.word(g).count().look().1.count();
-        // One empty slab stays, so that a heap at the edge of a slab does not make and release it
-        // in turn.
-        if free == i32::from(info.capacity) && held.attached(class).count > 1 {
-            held.attached(class).remove(g);
-            self.release_slab(class, g, &held.account);
-        }
-        Ok(())
-    }
-
-    /// Sends `count` free objects of one slab home: those whose bits are in `masks`, given with the
-    /// number of their word. Fails if one of them is free already.
-    pub(crate) fn send_home(
-        &self,
-        class: Class,
-        g: Granule,
-        masks: impl Iterator<Item = (usize, u64)>,
-        count: i32,
-        adopter: Option<&mut Held>,
-    ) -> Result<u32, ()> {
-        if !class.is_small() {
-            // SAFETY: an adopter is the heap of the calling thread, which is its leaseholder.
-            let mine = adopter.map(|held| unsafe { &mut *held.heap().medium.get() });
-            let bits = masks.fold(0, |all, (_, mask)| all | mask);
-            return self.send_medium_home(class, g, bits, mine);
-        }
-        let (info, bits) = (class.info(), self.bits(g));
-        let word = self.word(g).count();
-        let (capacity, wake) = (info.capacity.into(), info.wake.into());
-        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
-        self.settle(class, g, pushed, adopter)
-    }
-
-    /// Sends small objects home that stand in one row. Fails if one of them is free already.
-    #[inline(always)]
-    pub(crate) fn send_row_home(
-        &self,
-        class: Class,
-        row: Row,
-        adopter: Option<&mut Held>,
-    ) -> Result<u32, ()> {
-        let (info, bits) = (class.info(), self.bits(row.slab));
-        let (capacity, wake) = (info.capacity.into(), info.wake.into());
-        let masks = core::iter::once((row.word, row.mask));
-        let word = self.word(row.slab).count();
-        let pushed = freed::free(word, |n| bits.word(n), masks, row.count.into(), capacity, wake);
-        self.settle(class, row.slab, pushed, adopter)
-    }
-
-    /// Does what a push asks for. Returns how many granules were released.
-    #[inline]
-    fn settle(
-        &self,
-        class: Class,
-        g: Granule,
-        pushed: Pushed,
-        adopter: Option<&mut Held>,
-    ) -> Result<u32, ()> {
-        if pushed == Pushed::Recorded {
-            return Ok(0);
-        }
-        self.settle_claimed(class, g, pushed, adopter)
-    }
-
-    /// Does what a push asks for that did more than to record objects.
-    #[inline(never)]
-    fn settle_claimed(
-        &self,
-        class: Class,
-        g: Granule,
-        pushed: Pushed,
-        adopter: Option<&mut Held>,
-    ) -> Result<u32, ()> {
-        let own = Account::new(&self.tally);
-        match pushed {
-            Pushed::Recorded => return Ok(0),
-            Pushed::Refused => return Err(()),
-            Pushed::Woken => {
-                let mut adopter = adopter;
-                let welcome = adopter
-                    .as_mut()
-                    .is_some_and(|held| held.attached(class).count < retain::SLABS_KEPT);
-                match adopter {
-                    Some(held) if welcome => self.adopt(held, class, g),
-                    _ if self.pool_slab(class, g, self.word(g).count()) => {}
-                    _ => self.release_slab(class, g, &own),
-                }
-            }
-            Pushed::Completed => self.release_slab(class, g, &own),
-            Pushed::CompletedInPool => {
-                self.unpool_slab(class, g);
-                self.release_slab(class, g, &own);
-            }
-        }
-        Ok(own.total_released())
     }
 
     /// Calls `add` with the class and the free objects of every slab the heap is attached to.

@@ -41,6 +41,7 @@ pub mod policy;
 mod pool;
 mod populate;
 pub mod purge;
+mod remote_free;
 mod resize;
 mod runs;
 mod scavenge;

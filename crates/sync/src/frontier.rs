@@ -66,11 +66,11 @@ impl Frontier {
     /// Moves the frontier to `to`, beyond what is offered now: everything up to there has been made
     /// usable, and `offer` lets others claim it, with Release. Only for one thread at a time.
     pub fn advance(&self, to: u32, offer: impl FnMut()) {
-        self.advance_by(&CORRECT, to, offer);
+        self.advance_by(CORRECT, to, offer);
     }
 
     /// [`Frontier::advance`] in an order that the model may break.
-    pub(crate) fn advance_by(&self, order: &[Step; 3], to: u32, mut offer: impl FnMut()) {
+    pub(crate) fn advance_by(&self, order: [Step; 3], to: u32, mut offer: impl FnMut()) {
         debug_assert!(to > self.offered());
         for step in order {
             match step {

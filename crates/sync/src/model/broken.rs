@@ -237,13 +237,13 @@ fn broken_purging_in_a_slab_that_was_not_claimed_is_rejected() {
 #[test]
 fn broken_offering_memory_before_it_is_usable_is_rejected() {
     must_be_rejected("memory was given out before it was usable", || {
-        grown_and_claimed(&[Step::Offer, Step::Use, Step::Note]);
+        grown_and_claimed([Step::Offer, Step::Use, Step::Note]);
     });
 }
 
 #[test]
 fn broken_noting_memory_before_it_is_offered_is_rejected() {
     must_be_rejected("a region was taken for exhausted", || {
-        grown_and_claimed(&[Step::Use, Step::Note, Step::Offer]);
+        grown_and_claimed([Step::Use, Step::Note, Step::Offer]);
     });
 }

@@ -289,7 +289,7 @@ const RACE: &str = "Causality violation";
 
 /// A region of one unit grows by another while a thread claims from it, and gives what it got to
 /// whoever asks whether that is memory of the region.
-fn grown_and_claimed(order: &'static [Step; 3]) {
+fn grown_and_claimed(order: [Step; 3]) {
     const NEW: u64 = 0b10;
     let region = Arc::new((Frontier::new(), FreeGranules::new(0), Lock::new(&RANK)));
     region.0.advance(1, || {});

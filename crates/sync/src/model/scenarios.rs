@@ -292,5 +292,5 @@ fn s14_pages_of_a_pooled_slab_of_medium_objects_are_purged_while_one_is_freed() 
 
 #[test]
 fn s15_a_region_that_grows_is_usable_before_it_is_claimed() {
-    explore(|| grown_and_claimed(&frontier::CORRECT));
+    explore(|| grown_and_claimed(frontier::CORRECT));
 }

@@ -1,0 +1,126 @@
+//! Objects that come home: how frees are recorded in the slabs they are of, and what becomes of a
+//! slab then.
+//!
+//! A slab that the heap at hand is attached to takes its objects back itself. To any other they
+//! come as frees from elsewhere, whoever frees: bits, then their number in the slab's word. Whoever
+//! thereby completes the slab releases it; whoever wakes it has it adopted or put into the pool.
+
+use crate::arena::Arena;
+use crate::class::Class;
+use crate::heap::Held;
+use crate::layout::Granule;
+use crate::outbox::Row;
+use crate::policy::retain;
+use crate::tally::Account;
+use freehold_sync::freed;
+use freehold_sync::word::{Ledger, Pushed};
+use freehold_sys::System;
+
+impl<S: System> Arena<S> {
+    /// Takes back objects of a slab that is attached to the heap held. Fails if one of them is free
+    /// already.
+    pub(crate) fn take_back(&self, held: &mut Held, class: Class, row: Row) -> Result<(), ()> {
+        let (g, info) = (row.slab, class.info());
+        if !freed::set(self.bits(g).word(row.word), row.mask) {
+            return Err(());
+        }
+        // SAFETY: the slab is attached to the heap whose lock is held.
+        let local = unsafe { &mut *self.local(g) };
+        local.took_back(row.word, row.count);
+        let free = local.free_count(info) + self.word(g).count().look().1.count();
+        // One empty slab stays, so that a heap at the edge of a slab does not make and release it
+        // in turn.
+        if free == i32::from(info.capacity) && held.attached(class).count > 1 {
+            held.attached(class).remove(g);
+            self.release_slab(class, g, &held.account);
+        }
+        Ok(())
+    }
+
+    /// Sends `count` free objects of one slab home: those whose bits are in `masks`, given with the
+    /// number of their word. Fails if one of them is free already.
+    pub(crate) fn send_home(
+        &self,
+        class: Class,
+        g: Granule,
+        masks: impl Iterator<Item = (usize, u64)>,
+        count: i32,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        if !class.is_small() {
+            // SAFETY: an adopter is the heap of the calling thread, which is its leaseholder.
+            let mine = adopter.map(|held| unsafe { &mut *held.heap().medium.get() });
+            let bits = masks.fold(0, |all, (_, mask)| all | mask);
+            return self.send_medium_home(class, g, bits, mine);
+        }
+        let (info, bits) = (class.info(), self.bits(g));
+        let word = self.word(g).count();
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
+        self.settle(class, g, pushed, adopter)
+    }
+
+    /// Sends small objects home that stand in one row. Fails if one of them is free already.
+    #[inline(always)]
+    pub(crate) fn send_row_home(
+        &self,
+        class: Class,
+        row: Row,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        let (info, bits) = (class.info(), self.bits(row.slab));
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let masks = core::iter::once((row.word, row.mask));
+        let word = self.word(row.slab).count();
+        let pushed = freed::free(word, |n| bits.word(n), masks, row.count.into(), capacity, wake);
+        self.settle(class, row.slab, pushed, adopter)
+    }
+
+    /// Does what a push asks for. Returns how many granules were released.
+    #[inline]
+    fn settle(
+        &self,
+        class: Class,
+        g: Granule,
+        pushed: Pushed,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        if pushed == Pushed::Recorded {
+            return Ok(0);
+        }
+        self.settle_claimed(class, g, pushed, adopter)
+    }
+
+    /// Does what a push asks for that did more than to record objects.
+    #[inline(never)]
+    fn settle_claimed(
+        &self,
+        class: Class,
+        g: Granule,
+        pushed: Pushed,
+        adopter: Option<&mut Held>,
+    ) -> Result<u32, ()> {
+        let own = Account::new(&self.tally);
+        match pushed {
+            Pushed::Recorded => return Ok(0),
+            Pushed::Refused => return Err(()),
+            Pushed::Woken => {
+                let mut adopter = adopter;
+                let welcome = adopter
+                    .as_mut()
+                    .is_some_and(|held| held.attached(class).count < retain::SLABS_KEPT);
+                match adopter {
+                    Some(held) if welcome => self.adopt(held, class, g),
+                    _ if self.pool_slab(class, g, self.word(g).count()) => {}
+                    _ => self.release_slab(class, g, &own),
+                }
+            }
+            Pushed::Completed => self.release_slab(class, g, &own),
+            Pushed::CompletedInPool => {
+                self.unpool_slab(class, g);
+                self.release_slab(class, g, &own);
+            }
+        }
+        Ok(own.total_released())
+    }
+}
