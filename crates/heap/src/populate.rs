@@ -15,7 +15,7 @@
 use crate::arena::Arena;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE};
 use crate::policy::{grow, populate};
-use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sync::granules::ALL;
 use freehold_sys::{HugePages, System};
 
@@ -23,10 +23,10 @@ use freehold_sys::{HugePages, System};
 pub(crate) struct Populated {
     /// Whether the whole region has been made ineligible, so that it stays one mapping.
     forbidden: AtomicBool,
-    /// Blocks to leave as they are before another is populated, and how many that was at first.
-    /// Relaxed, and a few more or less do not matter.
+    /// Blocks to leave as they are before another is populated, and nanoseconds that populating has
+    /// saved. Relaxed, and a few more or less do not matter.
     rest: AtomicU32,
-    last_rest: AtomicU32,
+    saved: AtomicU64,
 }
 
 impl Populated {
@@ -35,7 +35,7 @@ impl Populated {
         Self {
             forbidden: AtomicBool::new(false),
             rest: AtomicU32::new(0),
-            last_rest: AtomicU32::new(0),
+            saved: AtomicU64::new(0),
         }
     }
 }
@@ -69,9 +69,9 @@ impl<S: System> Arena<S> {
         let before = self.system.thread_nanoseconds();
         let done = self.populate(address);
         let took = self.system.thread_nanoseconds().saturating_sub(before);
-        let rest = populate::rest(self.populated.last_rest.load(Ordering::Relaxed), took);
-        self.populated.last_rest.store(rest, Ordering::Relaxed);
-        self.populated.rest.store(rest, Ordering::Relaxed);
+        let outcome = populate::outcome(self.populated.saved.load(Ordering::Relaxed), took);
+        self.populated.saved.store(outcome.saved, Ordering::Relaxed);
+        self.populated.rest.store(outcome.rest, Ordering::Relaxed);
         done
     }
 

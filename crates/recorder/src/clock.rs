@@ -12,7 +12,8 @@
 //!
 //! A thread that was idle has a clock that is behind. For it not to say that its next call came
 //! before all that others did meanwhile, who looks at the time publishes it now and then, and whose
-//! clock is behind what was published looks at the time.
+//! clock is behind what was published looks at the time. A thread compares with what was published
+//! when it last did so: the word is the same until somebody publishes again.
 //!
 //! **Why plain loads and stores are enough.** Calls that concern one address are ordered by the
 //! program: an object is handed over before another thread frees it; and by the allocator, which
@@ -25,6 +26,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use freehold_sys::{Linux, System};
 
+use crate::process;
+
 /// Entries of the table, each for 16 bytes: so many bytes one behind the other do not share any.
 const ENTRIES: usize = 1 << 20;
 const GRANULE_SHIFT: u32 = 4;
@@ -34,22 +37,14 @@ const GRANULE_SHIFT: u32 = 4;
 const REGION_SHIFT: u32 = 24;
 const SCATTER: u64 = 0x9e37_79b1;
 
-/// Bits of an entry that tell the thread; the others tell the address, of which the low bits are
-/// zero.
-const THREAD_BITS: u32 = 16;
+/// Bits of an entry that tell the address; the upper ones tell the thread.
+const ADDRESS_BITS: u32 = 48;
 const NO_THREAD: u64 = 0;
-const LOW_BITS: u32 = 3;
 
 /// How far time may have gone on before a thread publishes it.
 const PUBLISH_EVERY: u64 = 50_000;
 
 static TABLE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-
-/// On a line of its own: it is read at every call.
-#[repr(align(128))]
-struct Latest(AtomicU64);
-
-static LATEST: Latest = Latest(AtomicU64::new(0));
 
 /// Makes the table, unless there is one; `false` if there is no memory for it.
 pub(crate) fn make_table() -> bool {
@@ -74,7 +69,7 @@ pub(crate) fn make_table() -> bool {
 /// How a thread is told in the table.
 pub(crate) fn badge(number: u32) -> u64 {
     let badge = u64::from(number) + 1;
-    if badge >> THREAD_BITS == 0 { badge } else { NO_THREAD }
+    if badge >> (u64::BITS - ADDRESS_BITS) == 0 { badge << ADDRESS_BITS } else { NO_THREAD }
 }
 
 /// The entry of an address. There is a table.
@@ -86,31 +81,29 @@ fn entry(address: u64) -> &'static AtomicU64 {
     unsafe { &*TABLE.load(Ordering::Relaxed).add(index) }
 }
 
+/// Whether the thread of this badge was the last that was concerned with a usual address.
 #[inline(always)]
-fn pair(badge: u64, address: u64) -> u64 {
-    (address >> LOW_BITS) << THREAD_BITS | badge
+pub(crate) fn is_last(badge: u64, address: u64) -> bool {
+    entry(address).load(Ordering::Relaxed) == badge | address
 }
 
-/// Whether a thread's clock will do for a call that concerns `address`: the thread itself was the
-/// last that was concerned, and it is not behind what was published.
-#[inline(always)]
-pub(crate) fn will_do(clock: u64, badge: u64, address: u64) -> bool {
-    entry(address).load(Ordering::Relaxed) == pair(badge, address)
-        && LATEST.0.load(Ordering::Relaxed) <= clock
+/// Whether the entry of an address can tell it.
+pub(crate) fn can_be_told(badge: u64, address: u64) -> bool {
+    badge != NO_THREAD && address >> ADDRESS_BITS == 0
 }
 
 /// Writes down that the thread is concerned with `address`. It looks at the time next.
 pub(crate) fn concern(badge: u64, address: u64) {
-    let is_told = badge != NO_THREAD && address.is_multiple_of(1 << LOW_BITS);
-    let value = if is_told { pair(badge, address) } else { 0 };
+    // No thread finds itself in zero.
+    let value = if can_be_told(badge, address) { badge | address } else { 0 };
     entry(address).store(value, Ordering::Relaxed);
 }
 
 /// The later of the time and of what was published; publishes the time if that was long ago.
 pub(crate) fn publish(time: u64) -> u64 {
-    let latest = LATEST.0.load(Ordering::Relaxed);
+    let latest = process::latest();
     if time > latest + PUBLISH_EVERY {
-        LATEST.0.fetch_max(time, Ordering::Relaxed);
+        process::set_latest(time);
     }
     time.max(latest)
 }

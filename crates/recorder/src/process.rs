@@ -2,7 +2,9 @@
 //!
 //! What the process does is told by its mode, which lies on a page that the kernel zeroes in every
 //! forked child, however it was forked: so a child finds out at its first call, before it could
-//! write to a chunk of its parent's, and takes its own place in the trace.
+//! write to a chunk of its parent's, and takes its own place in the trace. On the same page lies
+//! the time that was last published ([`crate::clock`]), which changes with every mode as well: so
+//! where there are several threads, each looks at that alone.
 //!
 //! | mode | calls are |
 //! |---|---|
@@ -19,6 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use freehold_sys::process::File;
 use freehold_sys::{Linux, System, environment, shared};
 use freehold_trace::file::{self, Block, Header, UNIT, block, header, process};
+use freehold_trace::packed::Before;
 
 use crate::thread::{self, Thread};
 use crate::{clock, counting, libc, next};
@@ -37,9 +40,10 @@ const LARGEST_PAGE: usize = if cfg!(target_arch = "aarch64") { 65_536 } else { 4
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
 struct Wiped {
     mode: AtomicU32,
+    latest: AtomicU64,
 }
 
-static WIPED: Wiped = Wiped { mode: AtomicU32::new(UNKNOWN) };
+static WIPED: Wiped = Wiped { mode: AtomicU32::new(UNKNOWN), latest: AtomicU64::new(0) };
 
 const _: () = assert!(size_of::<Wiped>() == LARGEST_PAGE, "wiping takes whole pages");
 
@@ -68,10 +72,39 @@ pub(crate) fn mode() -> u32 {
 fn set_mode(mode: u32) {
     // Release pairs with the Acquire in `mode` and `enter`.
     WIPED.mode.store(mode, Ordering::Release);
+    // Who has seen another mode at this time looks again. Release pairs with the Acquire in
+    // `latest`: who sees the time changed sees the mode.
+    WIPED.latest.fetch_add(1, Ordering::Release);
+}
+
+/// The time that was last published; 0 in a child that does not know yet that it is one.
+#[inline(always)]
+pub(crate) fn latest() -> u64 {
+    // Acquire pairs with the Release in `set_mode`.
+    WIPED.latest.load(Ordering::Acquire)
+}
+
+/// Publishes a time, unless a later one has been published.
+pub(crate) fn set_latest(time: u64) {
+    // Release, so that a mode that was set before is seen with this time as well.
+    WIPED.latest.fetch_max(time, Ordering::Release);
 }
 
 /// Makes sure that calls can be recorded, and tells whether they are.
+#[inline]
 pub(crate) fn enter(thread: &mut Thread) -> bool {
+    match mode() {
+        MANY => true,
+        SINGLE if libc::is_single_threaded() => true,
+        _ => enter_first(thread),
+    }
+}
+
+/// The same for a call that may be the first of a process, or the first since it has had two
+/// threads.
+#[cold]
+#[inline(never)]
+fn enter_first(thread: &mut Thread) -> bool {
     loop {
         match WIPED.mode.load(Ordering::Acquire) {
             OFF | COUNTED => return false,
@@ -329,7 +362,7 @@ pub(crate) fn next_chunk(thread: &mut Thread) -> bool {
         },
     );
     thread.chunks += 1;
-    thread.address = 0;
+    thread.before = Before::default();
     thread.chunk = ptr::with_exposed_provenance_mut(at);
     thread.next = thread.chunk.wrapping_add(block::HEADER);
     thread.end = thread.chunk.wrapping_add(bytes - MARGIN);

@@ -4,6 +4,8 @@ use core::ffi::{c_uint, c_void};
 use core::ptr::without_provenance;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use freehold_trace::packed::Before;
+
 use crate::counting::Own;
 use crate::{libc, writer};
 
@@ -16,12 +18,12 @@ pub(crate) struct Thread {
     pub(crate) pause: *mut u8,
     /// The clock of the last record.
     pub(crate) clock: u64,
-    /// What it was when the thread last looked at the time because that was due.
-    pub(crate) looked: u64,
-    /// How many bytes it then was to write before the next time.
-    pub(crate) stride: u64,
-    /// The address in the last record.
-    pub(crate) address: u64,
+    /// The time that others had published when the thread last looked whether its own is behind:
+    /// as long as it is the same, and the mode is `MANY`, the clock will do. [`NONE_SEEN`] in other
+    /// modes. It is set before there is anything short of `pause`.
+    pub(crate) seen: u64,
+    /// What the next record is compared with.
+    pub(crate) before: Before,
     /// How the thread is told in the table of [`crate::clock`].
     pub(crate) badge: u64,
     /// Whether a call is under way, so that one within it is not recorded. A signal handler may see
@@ -31,6 +33,10 @@ pub(crate) struct Thread {
     will_exit: bool,
     /// The share of the objects that was last announced.
     pub(crate) level: u32,
+    /// What the clock was when the thread last looked at the time because that was due.
+    pub(crate) looked: u64,
+    /// How many bytes it then was to write before the next time.
+    pub(crate) stride: u64,
     /// Which of the process's threads it is.
     pub(crate) number: u32,
     /// How many chunks it has had.
@@ -42,6 +48,9 @@ pub(crate) struct Thread {
     /// What it has counted, where calls are counted rather than recorded.
     pub(crate) own: Own,
 }
+
+/// A time that nobody publishes.
+pub(crate) const NONE_SEEN: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Thread>() <= 1024, "dlopen needs small thread-local storage");
 
@@ -64,13 +73,14 @@ impl Thread {
             next: core::ptr::null_mut(),
             pause: core::ptr::null_mut(),
             clock: self.clock,
-            looked: self.looked,
-            stride: 0,
-            address: 0,
+            seen: NONE_SEEN,
+            before: Before::default(),
             badge: 0,
             is_inside: AtomicBool::new(self.is_inside.load(Ordering::Relaxed)),
             will_exit: self.will_exit,
             level: 0,
+            looked: self.looked,
+            stride: 0,
             number: 0,
             chunks: 0,
             chunk: core::ptr::null_mut(),

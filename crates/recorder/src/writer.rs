@@ -7,12 +7,11 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use freehold_trace::file::is_sampled;
-use freehold_trace::record::{
-    CODE_BITS, Function, Note, Packed, code, code_of, has_size, low_bits,
-};
+use freehold_trace::packed::{Before, Packed, is_usual_address, is_usual_size, low_bits};
+use freehold_trace::record::{CODE_BITS, Function, Note, code, code_of, has_size};
 
 use crate::process::{self, COUNTED, MANY, OFF, SAMPLED, SINGLE};
-use crate::thread::Thread;
+use crate::thread::{NONE_SEEN, Thread};
 use crate::{clock, counting, libc};
 
 /// How much a thread writes before it looks at the time again: what takes it about so many
@@ -51,11 +50,30 @@ impl What {
     }
 
     #[inline(always)]
-    fn packed(self, before: u64, address: u64) -> Packed {
+    fn variant(self) -> u8 {
+        self.head >> CODE_BITS
+    }
+
+    /// Whether a record of it can be a usual one, with a usual address.
+    #[inline(always)]
+    fn is_usual(self) -> bool {
+        is_usual_size(self.size)
+    }
+
+    #[inline(always)]
+    fn packed_as_usual(self, before: &mut Before, address: u64) -> Packed {
+        if self.allocates() {
+            Packed::usual_sized(self.code(), self.size, before, address)
+        } else {
+            Packed::usual_unsized(self.code(), self.variant(), before, address)
+        }
+    }
+
+    fn packed(self, before: &mut Before, address: u64) -> Packed {
         if self.allocates() {
             Packed::sized(self.code(), self.size, before, address)
         } else {
-            Packed::unsized_record(self.code(), self.head >> CODE_BITS, before, address)
+            Packed::unsized_record(self.code(), self.variant(), before, address)
         }
     }
 }
@@ -83,19 +101,38 @@ pub(crate) unsafe fn released(thread: *mut Thread, code: u8, variant: u8, object
 #[inline(always)]
 fn write(thread: &mut Thread, what: What, object: *mut c_void) {
     let address = object.addr() as u64;
-    if thread.next >= thread.pause || low_bits(address) != 0 {
+    let is_usual = what.is_usual() && is_usual_address(address);
+    if thread.next >= thread.pause || !is_usual || !will_do(thread, address) {
         return write_slowly(thread, what, address, None);
     }
-    match process::mode() {
-        SINGLE if libc::is_single_threaded() => thread.clock += 1,
-        MANY if clock::will_do(thread.clock, thread.badge, address) => thread.clock += 1,
-        _ => return write_slowly(thread, what, address, None),
-    }
+    thread.clock += 1;
+    let packed = what.packed_as_usual(&mut thread.before, address);
     // SAFETY: short of `pause`, which is not beyond `end`, there is room.
-    unsafe { put(thread, what, address) };
+    unsafe { put(thread, packed) };
+}
+
+/// Whether the thread's clock will do for a call that concerns a usual address: nobody can have
+/// been concerned with it since the thread itself was, and the clock is not behind what was
+/// published.
+#[inline(always)]
+fn will_do(thread: &Thread, address: u64) -> bool {
+    if process::latest() == thread.seen {
+        clock::is_last(thread.badge, address)
+    } else {
+        process::mode() == SINGLE && libc::is_single_threaded()
+    }
+}
+
+/// Remembers what was published, if the clock is not behind it.
+fn see(thread: &mut Thread) {
+    // The mode is read after the time, which is changed after the mode.
+    let latest = process::latest();
+    let will_do = latest != 0 && latest <= thread.clock && process::mode() == MANY;
+    thread.seen = if will_do { latest } else { NONE_SEEN };
 }
 
 /// Sets the clock to the time, if it is behind.
+#[inline(never)]
 fn look_at_the_time(thread: &mut Thread) {
     let time = clock::publish(process::time());
     if time > thread.clock {
@@ -110,8 +147,7 @@ fn look_at_the_time(thread: &mut Thread) {
 /// # Safety
 /// There is room.
 #[inline(always)]
-unsafe fn put(thread: &mut Thread, what: What, address: u64) {
-    let packed = what.packed(thread.address, address);
+unsafe fn put(thread: &mut Thread, packed: Packed) {
     let place = thread.next;
     // SAFETY: there is room for the longest record. What is written beyond this one is zero, and
     // is written over by the next.
@@ -120,19 +156,20 @@ unsafe fn put(thread: &mut Thread, what: What, address: u64) {
         place.add(1 + packed.size_bytes).cast::<u64>().write_unaligned(packed.distance.to_le());
         finish(thread, packed.head, packed.len());
     }
-    thread.address = address - u64::from(low_bits(address));
 }
 
 /// Writes a note.
 ///
 /// # Safety
 /// There is room.
+#[inline(always)]
 unsafe fn put_note(thread: &mut Thread, note: &Note) {
-    let (head, rest) = note.bytes().split_first().unwrap_or((&0, &[]));
-    // SAFETY: there is room for the note.
+    let [head, rest @ ..] = note.to_bytes();
+    // SAFETY: there is room for the longest note. What is written beyond this one is zero, and is
+    // written over by the next record.
     unsafe {
-        thread.next.add(1).copy_from_nonoverlapping(rest.as_ptr(), rest.len());
-        finish(thread, *head, 1 + rest.len());
+        thread.next.add(1).cast::<[u8; 15]>().write(rest);
+        finish(thread, head, note.len());
     }
 }
 
@@ -167,12 +204,11 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
     if !is_sampled(address, thread.level) {
         return;
     }
-    if matches!(process::mode(), MANY | SAMPLED)
-        && !clock::will_do(thread.clock, thread.badge, address)
-    {
+    if matches!(process::mode(), MANY | SAMPLED) && !will_do_slowly(thread, address) {
         clock::concern(thread.badge, address);
         look_at_the_time(thread);
     }
+    see(thread);
     thread.clock += 1;
     // SAFETY: there is room for a record and its notes.
     unsafe {
@@ -182,8 +218,20 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
         if low_bits(address) != 0 {
             put_note(thread, &Note::low_bits(low_bits(address)));
         }
-        put(thread, what, address);
+        let packed = what.packed(&mut thread.before, address);
+        put(thread, packed);
     }
+    if !is_usual_address(thread.before.address) {
+        // The next record is not a usual one either.
+        thread.pause = thread.next;
+    }
+}
+
+/// [`will_do`] for any address, where there is a table.
+fn will_do_slowly(thread: &Thread, address: u64) -> bool {
+    process::latest() <= thread.clock
+        && clock::can_be_told(thread.badge, address)
+        && clock::is_last(thread.badge, address)
 }
 
 /// Counts a call rather than recording it.
@@ -226,6 +274,7 @@ fn make_room(thread: &mut Thread) -> bool {
         let elapsed = (thread.clock - thread.looked).max(1);
         thread.stride = (thread.stride.max(1) * LOOK_EVERY / elapsed).min(longest);
         thread.looked = thread.clock;
+        thread.seen = NONE_SEEN;
         thread.pause = thread.next.wrapping_add(thread.stride as usize).min(thread.end);
     }
     let level = process::level();

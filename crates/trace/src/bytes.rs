@@ -16,20 +16,17 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 pub(crate) const LONGEST_GROUPED: usize = 10;
 
 /// Writes a number in groups of seven bits, the lowest first, the top bit of each byte but the
-/// last set. Returns the bytes and how many of them count.
-pub(crate) fn grouped(mut value: u64) -> ([u8; LONGEST_GROUPED], usize) {
-    let mut bytes = [0; LONGEST_GROUPED];
-    let mut used = 0;
-    loop {
-        let group = (value & 0x7f) as u8;
+/// last set. Returns the bytes, the first of them the lowest, and how many they are.
+#[inline]
+pub(crate) fn grouped(mut value: u64) -> (u128, usize) {
+    let mut bytes = u128::from(value & 0x7f);
+    let mut used = 1;
+    while value > 0x7f {
         value >>= 7;
-        let more = if value == 0 { 0 } else { 0x80 };
-        bytes[used] = group | more;
+        bytes |= (0x80 | u128::from(value & 0x7f) << 8) << (8 * (used - 1));
         used += 1;
-        if value == 0 {
-            return (bytes, used);
-        }
     }
+    (bytes, used)
 }
 
 /// Reads a number in groups of seven bits; returns it and how many bytes it took.
@@ -58,6 +55,8 @@ mod tests {
     fn a_grouped_number_comes_back_in_the_bytes_it_took() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let (bytes, used) = grouped(value);
+            let bytes = bytes.to_le_bytes();
+            assert!(bytes[used..].iter().all(|&byte| byte == 0));
             assert_eq!(read_grouped(&bytes[..used]), Some((value, used)));
             assert_eq!(read_grouped(&bytes[..used - 1]), None, "{value} was cut");
         }

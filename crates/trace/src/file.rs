@@ -15,7 +15,7 @@ use crate::bytes::{u32_at, u64_at};
 pub const MAGIC: [u8; 8] = *b"frhdtrce";
 
 /// The version of the format that this crate writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The size of the header, and the unit of blocks in a raw file.
 pub const UNIT: usize = 4096;

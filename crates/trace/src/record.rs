@@ -1,10 +1,11 @@
 //! The records of a thread's calls: a few bytes each, written one behind the other.
 //!
 //! The first byte of a record has a code in its low three bits. Records of calls with an address
-//! have two lengths in the other five: how many bytes the size takes, and how many the address,
-//! which is written as the distance from that of the record before. Everything else is a *note*,
-//! whose kind is in the other five bits. A zero byte ends the records of a chunk that was not
-//! filled.
+//! have two lengths in the other five: how many bytes the size takes, and how many the address.
+//! Both are written as differences from what was before, so what is as before takes none: freeing
+//! the object that was just given out is one byte, and giving it out again, for the same size,
+//! another. Everything else is a *note*, whose kind is in the other five bits. A zero byte ends the
+//! records of a chunk that was not filled.
 //!
 //! **The clock.** Each record of a call is one tick later than the one before it. A note sets the
 //! clock forward: to the time of day every now and then, and past whatever another thread last did
@@ -13,6 +14,7 @@
 //! before its address is given out again.
 
 use crate::bytes::{LONGEST_GROUPED, grouped, read_grouped};
+use crate::packed::{self, Before, LOW_BITS};
 
 /// The codes of records.
 pub mod code {
@@ -128,96 +130,11 @@ impl Function {
     }
 }
 
-/// Bits of an address that are zero as a rule, and not written.
-const LOW_BITS: u32 = 3;
-
-/// The low bits of an address that a [`note::LOW_BITS`] has to tell; 0 as a rule.
-#[inline(always)]
-pub fn low_bits(address: u64) -> u8 {
-    (address & ((1 << LOW_BITS) - 1)) as u8
-}
-
-/// A record of a call with an address, ready to be written: the first byte, then the low bytes of
-/// the size, then the low bytes of the distance, in little-endian order. The bytes above the ones
-/// that count are zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packed {
-    /// The first byte.
-    pub head: u8,
-    /// The size.
-    pub size: u64,
-    /// How many bytes of it count.
-    pub size_bytes: usize,
-    /// The distance from the address before.
-    pub distance: u64,
-    /// How many bytes of it count.
-    pub distance_bytes: usize,
-}
-
-impl Packed {
-    /// The most bytes of a record, and of what is written when eight bytes are stored where fewer
-    /// count.
-    pub const LONGEST: usize = 17;
-
-    /// A record with a size: an allocation.
-    #[inline(always)]
-    pub fn sized(code: u8, size: u64, before: u64, address: u64) -> Self {
-        let length = u8::from(size > 0xff) + u8::from(size > 0xffff) + u8::from(size > 0xffff_ffff);
-        Self::new(code, length, size, 1 << length, before, address)
-    }
-
-    /// A record without a size. `variant` is 0 or 1.
-    #[inline(always)]
-    pub fn unsized_record(code: u8, variant: u8, before: u64, address: u64) -> Self {
-        Self::new(code, variant, 0, 0, before, address)
-    }
-
-    #[inline(always)]
-    fn new(code: u8, length: u8, size: u64, size_bytes: usize, before: u64, address: u64) -> Self {
-        let distance = zigzag((address.wrapping_sub(before) as i64) >> LOW_BITS);
-        let bits = u64::BITS - (distance | 1).leading_zeros();
-        let distance_bytes = bits.div_ceil(8) as usize;
-        let head = code | length << CODE_BITS | ((distance_bytes - 1) as u8) << 5;
-        Self { head, size, size_bytes, distance, distance_bytes }
-    }
-
-    /// How long the record is.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        1 + self.size_bytes + self.distance_bytes
-    }
-
-    /// Never: a record has a first byte.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// The record as bytes, of which the first [`len`](Self::len) count.
-    pub fn to_bytes(&self) -> [u8; Self::LONGEST] {
-        let mut bytes = [0; Self::LONGEST];
-        bytes[0] = self.head;
-        bytes[1..9].copy_from_slice(&self.size.to_le_bytes());
-        let at = 1 + self.size_bytes;
-        bytes[at..at + 8].copy_from_slice(&self.distance.to_le_bytes());
-        bytes
-    }
-}
-
-/// A number whose sign is in its lowest bit, so that small distances either way are small numbers.
-#[inline(always)]
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
 /// A note, ready to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    bytes: [u8; Self::LONGEST],
+    /// The bytes, the first of them the lowest; zeros behind them.
+    bytes: u128,
     len: usize,
 }
 
@@ -225,25 +142,28 @@ impl Note {
     /// The most bytes of a note.
     pub const LONGEST: usize = 2 + LONGEST_GROUPED;
 
+    #[inline]
     fn new(kind: u8, argument: Option<u8>, number: Option<u64>) -> Self {
-        let mut note = Self { bytes: [0; Self::LONGEST], len: 0 };
-        note.push(&[code::NOTE | kind << CODE_BITS]);
+        let head = code::NOTE | kind << CODE_BITS;
+        let mut note = Self { bytes: head.into(), len: 1 };
         if let Some(argument) = argument {
-            note.push(&[argument]);
+            note.push(argument.into(), 1);
         }
         if let Some(number) = number {
             let (bytes, used) = grouped(number);
-            note.push(&bytes[..used]);
+            note.push(bytes, used);
         }
         note
     }
 
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
+    #[inline]
+    fn push(&mut self, bytes: u128, used: usize) {
+        self.bytes |= bytes << (8 * self.len);
+        self.len += used;
     }
 
     /// The clock goes forward.
+    #[inline]
     pub fn clock(forward: u64) -> Self {
         Self::new(note::CLOCK, None, Some(forward))
     }
@@ -283,11 +203,26 @@ impl Note {
         Self::new(note::LOW_BITS, Some(bits), None)
     }
 
-    /// The bytes to write.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// How long the note is.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a note has a first byte.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The note as bytes, of which the first [`len`](Self::len) count; the others are zero.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; size_of::<u128>()] {
+        self.bytes.to_le_bytes()
     }
 }
+
+const _: () = assert!(Note::LONGEST <= size_of::<u128>(), "a note fits into its bytes");
 
 /// Whether a note of this kind stands for a call, and so takes a tick of the clock.
 pub fn ticks(kind: u8) -> bool {
@@ -365,7 +300,7 @@ pub struct Malformed {
 pub struct Decoder {
     at: usize,
     clock: u64,
-    address: u64,
+    before: Before,
     aligned: Option<(Function, u32)>,
     low_bits: u64,
 }
@@ -373,7 +308,7 @@ pub struct Decoder {
 impl Decoder {
     /// For a chunk at whose beginning the thread's clock was `clock`.
     pub fn new(clock: u64) -> Self {
-        Self { at: 0, clock, address: 0, aligned: None, low_bits: 0 }
+        Self { at: 0, clock, before: Before::default(), aligned: None, low_bits: 0 }
     }
 
     /// How many bytes have been read.
@@ -404,15 +339,16 @@ impl Decoder {
         if code_of(head) == code::NOTE {
             return self.note(head >> CODE_BITS, rest);
         }
-        let length = (head >> CODE_BITS) & 3;
-        let distance_bytes = usize::from(head >> 5) + 1;
+        let distance_bytes = packed::distance_bytes(head);
         let has_size = has_size(code_of(head));
-        let size_bytes = if has_size { 1 << length } else { 0 };
+        let size_bytes = if has_size { packed::size_bytes(head) } else { 0 };
         let size = low_bytes(rest, 0, size_bytes)?;
         let distance = low_bytes(rest, size_bytes, distance_bytes)?;
-        let address = self.advance(distance);
+        let size = if has_size { self.before.read_size(head, size) } else { 0 };
+        let address = self.before.read_address(distance) | self.low_bits;
+        self.low_bits = 0;
         self.clock = self.clock.wrapping_add(1);
-        let call = self.call(code_of(head), length, address, size)?;
+        let call = self.call(code_of(head), packed::size_length(head), address, size)?;
         Some((Some(call), size_bytes + distance_bytes))
     }
 
@@ -432,17 +368,6 @@ impl Decoder {
         };
         let (function, align_power) = aligned.unwrap_or((function, 0));
         Some(Call::Allocate { function, address, size, align_power })
-    }
-
-    /// The address that lies this far from the last.
-    fn advance(&mut self, distance: u64) -> u64 {
-        let step = unzigzag(distance) << LOW_BITS;
-        // The distance was taken in whole steps, so the low bits of the last do not count.
-        let base = self.address.wrapping_add(step as u64);
-        let address = base & !((1 << LOW_BITS) - 1) | self.low_bits;
-        self.low_bits = 0;
-        self.address = address & !((1 << LOW_BITS) - 1);
-        address
     }
 
     fn note(&mut self, kind: u8, rest: &[u8]) -> Option<(Option<Call>, usize)> {
@@ -494,33 +419,45 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::packed::{Packed, is_usual_address, is_usual_size, low_bits};
 
     /// Writes records as the recorder does.
     #[derive(Default)]
     struct Writer {
         bytes: Vec<u8>,
-        address: u64,
+        before: Before,
     }
 
     impl Writer {
         fn note(&mut self, note: Note) -> &mut Self {
-            self.bytes.extend_from_slice(note.bytes());
+            self.bytes.extend_from_slice(&note.to_bytes()[..note.len()]);
             self
         }
 
         fn sized(&mut self, code: u8, size: u64, address: u64) -> &mut Self {
-            let packed = Packed::sized(code, size, self.address, address);
-            self.put(packed, address)
+            let mut short = self.before;
+            let was_usual = is_usual_address(short.address);
+            let packed = Packed::sized(code, size, &mut self.before, address);
+            if was_usual && is_usual_address(address) && is_usual_size(size) {
+                assert_eq!(Packed::usual_sized(code, size, &mut short, address), packed);
+                assert_eq!(short, self.before);
+            }
+            self.put(packed)
         }
 
         fn free(&mut self, variant: u8, address: u64) -> &mut Self {
-            let packed = Packed::unsized_record(code::FREE, variant, self.address, address);
-            self.put(packed, address)
+            let mut short = self.before;
+            let was_usual = is_usual_address(short.address);
+            let packed = Packed::unsized_record(code::FREE, variant, &mut self.before, address);
+            if was_usual && is_usual_address(address) {
+                let again = Packed::usual_unsized(code::FREE, variant, &mut short, address);
+                assert_eq!((again, short), (packed, self.before));
+            }
+            self.put(packed)
         }
 
-        fn put(&mut self, packed: Packed, address: u64) -> &mut Self {
+        fn put(&mut self, packed: Packed) -> &mut Self {
             self.bytes.extend_from_slice(&packed.to_bytes()[..packed.len()]);
-            self.address = address & !7;
             self
         }
     }
@@ -562,12 +499,18 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_freed_at_once_takes_few_bytes() {
+    fn what_is_as_before_takes_no_bytes() {
         let mut writer = Writer::default();
         writer.sized(code::MALLOC, 24, 0x5555_0000_1010);
         let first = writer.bytes.len();
+        writer.free(0, 0x5555_0000_1010).sized(code::MALLOC, 24, 0x5555_0000_1010);
+        assert_eq!(writer.bytes.len() - first, 1 + 1);
         writer.free(0, 0x5555_0000_1010).sized(code::MALLOC, 100, 0x5555_0000_1050);
-        assert_eq!(writer.bytes.len() - first, 2 + 3);
+        assert_eq!(writer.bytes.len() - first, 2 + 1 + 3);
+        // A large size in between is not compared.
+        writer.sized(code::MALLOC, 1 << 20, 0x5555_0000_1050);
+        writer.sized(code::MALLOC, 100, 0x5555_0000_1050);
+        assert_eq!(writer.bytes.len() - first, 6 + 9 + 1);
     }
 
     #[test]

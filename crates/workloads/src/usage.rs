@@ -23,9 +23,18 @@ pub struct Usage {
 
 /// Reads what the process has used so far, all threads together.
 pub fn now() -> Usage {
+    read(libc::RUSAGE_SELF)
+}
+
+/// Reads what the calling thread has used so far.
+pub(crate) fn own_thread() -> Usage {
+    read(libc::RUSAGE_THREAD)
+}
+
+fn read(whose: libc::c_int) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to writable memory of the right type.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    let status = unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
     debug_assert_eq!(status, 0, "getrusage cannot fail with these arguments");
     // SAFETY: all of the structure is integers, and it was zeroed before the kernel filled it.
     told(&unsafe { usage.assume_init() })

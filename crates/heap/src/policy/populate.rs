@@ -13,16 +13,39 @@ pub fn is_affordable(used: usize, dirty: usize) -> bool {
 
 /// Nanoseconds that populating a block may take to be worth it: what its page faults would cost
 /// where pages are at hand. A virtual machine whose host has to find the memory first can take ten
-/// times as long for a huge page.
+/// times as long for a huge page; and it is huge pages that are made of such memory, since what is
+/// free in whole is what was given back to the host, while single pages come from what is left.
 const WORTH_NANOSECONDS: u64 = 400_000;
 
-/// The most blocks that are left as they are before another is tried.
-const LONGEST_REST: u32 = 256;
+/// How much may be saved to pay for a block that takes longer.
+const MOST_SAVED: u64 = 16 * WORTH_NANOSECONDS;
 
-/// How many blocks to leave as they are before another is populated, when it was so many the last
-/// time, and the last one took so long: twice as many each time that it did not pay.
-pub fn rest(before: u32, nanoseconds: u64) -> u32 {
-    if nanoseconds > WORTH_NANOSECONDS { (2 * before).clamp(1, LONGEST_REST) } else { before / 4 }
+/// What took longer than was saved is to be less than this part of what the blocks cost that are
+/// left as they are for it.
+const SHARE_LOST: u64 = 16;
+
+/// The most blocks that are left as they are before another is tried.
+const LONGEST_REST: u64 = 256;
+
+/// What follows from how long it took to populate a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Nanoseconds that populating has saved up to now, and not lost again.
+    pub saved: u64,
+    /// How many blocks to leave as they are before another is populated.
+    pub rest: u32,
+}
+
+/// What follows when `saved` nanoseconds had been saved and a block has taken so long.
+pub fn outcome(saved: u64, nanoseconds: u64) -> Outcome {
+    let saved = (saved + WORTH_NANOSECONDS).min(MOST_SAVED);
+    match nanoseconds.checked_sub(saved) {
+        None | Some(0) => Outcome { saved: saved - nanoseconds, rest: 0 },
+        Some(lost) => {
+            let rest = lost.div_ceil(WORTH_NANOSECONDS / SHARE_LOST).min(LONGEST_REST);
+            Outcome { saved: 0, rest: rest as u32 }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -38,12 +61,41 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pay_is_tried_ever_more_rarely() {
-        let slow = WORTH_NANOSECONDS + 1;
-        let rests = core::iter::successors(Some(0), |&before| Some(rest(before, slow)));
-        assert_eq!(rests.take(6).collect::<std::vec::Vec<_>>(), [0, 1, 2, 4, 8, 16]);
-        assert_eq!(rest(LONGEST_REST, slow), LONGEST_REST);
-        assert_eq!(rest(8, 0), 2);
-        assert_eq!(rest(1, 0), 0);
+    fn a_block_that_takes_longer_is_paid_for_by_what_others_have_saved() {
+        let quick = WORTH_NANOSECONDS / 2;
+        let mut now = Outcome { saved: 0, rest: 0 };
+        for _ in 0..10 {
+            now = outcome(now.saved, quick);
+            assert_eq!(now.rest, 0);
+        }
+        let slow = outcome(now.saved, 3 * WORTH_NANOSECONDS);
+        assert_eq!(slow, Outcome { saved: 3 * WORTH_NANOSECONDS, rest: 0 });
+        let many = core::iter::successors(Some(now), |now| Some(outcome(now.saved, 0)));
+        assert!(many.take(100).all(|now| now.saved <= MOST_SAVED), "old merits do not count");
+    }
+
+    #[test]
+    fn what_is_lost_is_a_small_part_of_what_the_blocks_cost_that_are_left_for_it() {
+        for factor in [2, 5, 10, 17] {
+            let now = outcome(0, factor * WORTH_NANOSECONDS);
+            let lost = (factor - 1) * WORTH_NANOSECONDS;
+            assert!(lost <= u64::from(now.rest) * WORTH_NANOSECONDS / SHARE_LOST, "{factor}");
+        }
+        assert_eq!(outcome(0, WORTH_NANOSECONDS + 1).rest, 1);
+        let longest = Outcome { saved: 0, rest: LONGEST_REST as u32 };
+        assert_eq!(outcome(0, 100 * WORTH_NANOSECONDS), longest);
+    }
+
+    #[test]
+    fn where_half_of_all_blocks_take_ten_times_as_long_little_is_lost() {
+        let (mut now, mut cost, mut blocks) = (Outcome { saved: 0, rest: 0 }, 0, 0);
+        for round in 0_u64..1000 {
+            let took = if round.is_multiple_of(2) { WORTH_NANOSECONDS / 2 } else { 4_000_000 };
+            now = outcome(now.saved, took);
+            cost += took + u64::from(now.rest) * WORTH_NANOSECONDS;
+            blocks += 1 + u64::from(now.rest);
+        }
+        let without = blocks * WORTH_NANOSECONDS;
+        assert!(cost < without + without / SHARE_LOST, "{cost} instead of {without}");
     }
 }

@@ -7,7 +7,6 @@ use crate::known::FREEHOLD;
 use crate::reproduce::claims::{Say, all_say, asked, number, published, typical};
 use crate::reproduce::evidence::{Evidence, Published, Quantity, Rounds, VALUE, panel};
 use crate::reproduce::plan::{Case, Experiment, Plan, Scale, Under, Work};
-use crate::statistics::median;
 
 const MTMALLOC: &str = "model:mtmalloc";
 
@@ -121,11 +120,15 @@ const PROCESSOR: Quantity =
 const IN_USER: Quantity = |numbers| Some(numbers.usage().user_seconds);
 const IN_SYSTEM: Quantity = |numbers| Some(numbers.usage().system_seconds);
 
-/// Processor seconds of each round of the program, which other programs do not lengthen.
-fn round_times(numbers: &Numbers) -> Vec<f64> {
+/// Processor seconds of each round, which other programs do not lengthen.
+const ROUND_PROCESSOR: &str = "processor time";
+/// Those of them in the program: in the kernel is what a new page costs, whoever asked for it.
+const ROUND_IN_USER: &str = "processor time in the program";
+
+fn round_times(numbers: &Numbers, which: &str) -> Vec<f64> {
     let Numbers::Harness(run) = numbers else { return Vec::new() };
     let Some(series) = &run.series else { return Vec::new() };
-    let time = series.columns.iter().position(|column| column.name == "processor time");
+    let time = series.columns.iter().position(|column| column.name == which);
     time.map_or_else(Vec::new, |time| series.rows.iter().map(|row| row[time]).collect())
 }
 
@@ -150,7 +153,7 @@ fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
 /// How long each round took, which is flat where `malloc` does not search.
 fn over_rounds(evidence: &Evidence<'_>) -> Panel {
     let column = |place: u64, allocator: usize| {
-        let values = round_times(evidence.first(&[place], allocator)?);
+        let values = round_times(evidence.first(&[place], allocator)?, ROUND_PROCESSOR);
         let own = &evidence.allocators[allocator].name;
         let name = if place == NO_CHUNKS { own.clone() } else { format!("{own}, {place}") };
         let values = values.into_iter().map(Some).collect();
@@ -205,11 +208,14 @@ fn full_length() -> String {
 }
 
 /// Whether the rounds of a run take ever longer: the last quarter against the second, since in the
-/// first one an allocator gets its memory.
-fn growth(numbers: &Numbers) -> Option<f64> {
-    let times = round_times(numbers);
+/// first one an allocator gets its memory. A round is short beside the kernel's clock ticks, by
+/// which it tells a program's time from its own; a quarter is not.
+fn growth(numbers: &Numbers, which: &str) -> Option<f64> {
+    let times = round_times(numbers, which);
     let quarter = times.len() / 4;
-    Some(median(&times[times.len() - quarter..])? / median(times.get(quarter..2 * quarter)?)?)
+    let (second, last) = (times.get(quarter..2 * quarter)?, &times[times.len() - quarter..]);
+    let growth = last.iter().sum::<f64>() / second.iter().sum::<f64>();
+    growth.is_finite().then_some(growth)
 }
 
 /// Below this growth, rounds take about the same time. Where `malloc` searches, the last quarter
@@ -217,13 +223,19 @@ fn growth(numbers: &Numbers) -> Option<f64> {
 const FLAT: f64 = 1.5;
 
 fn flat(evidence: &Evidence<'_>) -> Claim {
-    let claim = asked("under Freehold every round takes as long as any other");
+    let claim = asked("under Freehold the program takes as long for every round");
     let Some(own) = evidence.find(FREEHOLD) else { return claim.cannot("it was not run") };
-    let growths = evidence.rounds(&[NO_CHUNKS], own, growth);
+    let of = |growth: Quantity| evidence.rounds(&[NO_CHUNKS], own, growth);
+    let growths = of(|numbers| growth(numbers, ROUND_IN_USER));
     if growths.is_empty() {
         return claim.cannot("there are too few rounds");
     }
-    let here = format!("the last rounds take {} times as long as early ones", typical(&growths));
+    let here = format!(
+        "the last rounds take {} times as long as early ones in the program, {} times with the \
+         kernel's page faults",
+        typical(&growths),
+        typical(&of(|numbers| growth(numbers, ROUND_PROCESSOR)))
+    );
     claim.found(all_say(growths.values().map(|growth| *growth < FLAT)), here)
 }
 
@@ -254,8 +266,11 @@ mod tests {
     fn run(user_seconds: f64, of: impl Fn(u64) -> f64) -> HarnessRun {
         let column =
             |name: &str, unit: &str| Column { name: name.to_owned(), unit: unit.to_owned() };
-        let columns = vec![column("round", ""), column("processor time", "seconds")];
-        let rows = (0..ROUNDS).map(|round| vec![round as f64, of(round)]).collect();
+        let named = |name| column(name, "seconds");
+        let columns = vec![column("round", ""), named(ROUND_PROCESSOR), named(ROUND_IN_USER)];
+        // The pages of later rounds are dear.
+        let rows = (0..ROUNDS).map(|round| vec![round as f64, of(round) + round as f64, of(round)]);
+        let rows = rows.collect();
         let run = seconds(user_seconds);
         let usage = Usage { user_seconds, ..run.usage };
         HarnessRun { usage, series: Some(Readings { columns, rows }), ..run }
@@ -277,7 +292,7 @@ mod tests {
             invented("gove-chunksize", machine(2), all, |name, place| under(name, place, 60.0));
         assert_eq!(found.verdict("chunks of 20 pages").0, Holds);
         assert_eq!(found.verdict("chunks of 30 pages").0, Holds);
-        assert_eq!(found.verdict("under Freehold every round").0, Holds);
+        assert_eq!(found.verdict("under Freehold the program").0, Holds);
         assert_eq!(found.verdict("Freehold is faster").0, Holds);
         let found =
             invented("gove-chunksize", machine(2), all, |name, place| under(name, place, 200.0));

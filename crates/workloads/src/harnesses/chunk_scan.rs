@@ -44,9 +44,10 @@ struct Round {
     seconds: f64,
     rss_bytes: f64,
     processor_seconds: f64,
+    user_seconds: f64,
 }
 
-// SAFETY: three numbers.
+// SAFETY: four numbers.
 unsafe impl Zeroed for Round {}
 
 struct Slot {
@@ -62,11 +63,12 @@ struct ChunkScan {
     is_as_printed: bool,
 }
 
-const COLUMNS: [Column; 4] = [
+const COLUMNS: [Column; 5] = [
     Column { name: "round", unit: "" },
     Column { name: "time", unit: "seconds" },
     Column { name: "resident memory", unit: "bytes" },
     Column { name: "processor time", unit: "seconds" },
+    Column { name: "processor time in the program", unit: "seconds" },
 ];
 
 fn run(settings: &Settings) -> Result<Outcome, Error> {
@@ -86,8 +88,8 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
     let measured = crew::run(&session, &work, &slots, None)?;
     let first = &slots.iter_mut().next().expect("at least one thread").rounds;
     let rows = first.iter().enumerate().map(|(number, round)| {
-        let Round { seconds, rss_bytes, processor_seconds } = *round;
-        vec![number as f64 + 1.0, seconds, rss_bytes, processor_seconds]
+        let Round { seconds, rss_bytes, processor_seconds, user_seconds } = *round;
+        vec![number as f64 + 1.0, seconds, rss_bytes, processor_seconds, user_seconds]
     });
     let series = Series { columns: &COLUMNS, rows: rows.collect() };
     let growth = first[rounds - 1].seconds / first[0].seconds;
@@ -119,11 +121,13 @@ impl Work for ChunkScan {
     fn work(&self, worker: &mut Worker<'_>, slot: &mut Slot) -> Result<Next, Halt> {
         let resident = Quick::open();
         for number in 0..slot.rounds.len() {
+            let in_program = usage::own_thread().user_seconds;
             let (begin, used) = (Instant::now(), usage::own_thread_seconds());
             self.round(worker, slot, number)?;
             slot.rounds[number] = Round {
                 seconds: begin.elapsed().as_secs_f64(),
                 processor_seconds: usage::own_thread_seconds() - used,
+                user_seconds: usage::own_thread().user_seconds - in_program,
                 rss_bytes: resident.rss_bytes() as f64,
             };
             if worker.is_stopped() {
