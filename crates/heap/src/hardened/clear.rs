@@ -1,5 +1,6 @@
 //! Clearing memory, and looking whether it is clear.
 
+use crate::class::SMALL_MAX;
 use crate::layout::at;
 
 const WORD: usize = size_of::<u64>();
@@ -14,8 +15,20 @@ const ENDS: usize = 128;
 /// Makes memory zero that the caller owns.
 #[inline(always)]
 pub(crate) fn clear(start: usize, bytes: usize) {
-    // Short memory by stores that overlap, for a call costs more than they do.
+    if bytes <= SMALL_MAX {
+        clear_small(start, bytes);
+    } else {
+        // SAFETY: the caller's memory.
+        unsafe { at::<u8>(start).write_bytes(0, bytes) };
+    }
+}
+
+/// The same, of at most [`SMALL_MAX`] bytes: without a call, for which the caller would have to save
+/// what it has in registers.
+#[inline(always)]
+fn clear_small(start: usize, bytes: usize) {
     match bytes {
+        ..8 => (start..start + bytes).for_each(|place| set(place, 0_u8)),
         8..16 => {
             set(start, 0_u64);
             set(start + bytes - 8, 0_u64);
@@ -23,8 +36,57 @@ pub(crate) fn clear(start: usize, bytes: usize) {
         16..=32 => clear_ends::<1>(start, bytes),
         33..=64 => clear_ends::<2>(start, bytes),
         65..=128 => clear_ends::<4>(start, bytes),
-        // SAFETY: the caller's memory.
-        _ => unsafe { at::<u8>(start).write_bytes(0, bytes) },
+        _ => {
+            clear_lines(start, bytes - LINE);
+            set(start + bytes - LINE, [Pair::ZERO; LINE / PAIR]);
+        }
+    }
+}
+
+/// Makes so many lines of memory zero that they have `bytes` bytes at least, which is not 0.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn clear_lines(start: usize, bytes: usize) {
+    // In assembly, since compilers make a call of such a loop.
+    // SAFETY: the caller's memory.
+    unsafe {
+        core::arch::asm!(
+            "xorps {zero}, {zero}",
+            "2:",
+            "movups xmmword ptr [{place}], {zero}",
+            "movups xmmword ptr [{place} + 16], {zero}",
+            "movups xmmword ptr [{place} + 32], {zero}",
+            "movups xmmword ptr [{place} + 48], {zero}",
+            "add {place}, 64",
+            "cmp {place}, {end}",
+            "jb 2b",
+            place = inout(reg) start => _,
+            end = in(reg) start + bytes,
+            zero = out(xmm_reg) _,
+            options(nostack),
+        );
+    }
+}
+
+/// The same, where nobody has counted instructions.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn clear_lines(start: usize, bytes: usize) {
+    // SAFETY: the caller's memory.
+    unsafe { at::<u8>(start).write_bytes(0, bytes) };
+}
+
+/// Makes the room of a tiny slot zero: a word, and up to seven pairs of them.
+#[inline(always)]
+pub(crate) fn clear_tiny(start: usize, bytes: usize) {
+    match bytes {
+        ..=24 => {
+            set(start, 0_u64);
+            set(start + bytes / 2 - 4, 0_u64);
+            set(start + bytes - WORD, 0_u64);
+        }
+        ..=64 => clear_ends::<2>(start, bytes),
+        _ => clear_ends::<4>(start, bytes),
     }
 }
 
@@ -66,10 +128,26 @@ pub(crate) fn is_clear(start: usize, bytes: usize) -> bool {
     all.is_zero()
 }
 
-/// Whether the first and the last word of memory that the caller owns are zero.
+/// Whether the room of a tiny slot is zero.
 #[inline(always)]
-pub(crate) fn are_ends_clear(start: usize, bytes: usize) -> bool {
-    word(start) | word(start + bytes - WORD) == 0
+pub(crate) fn is_tiny_clear(start: usize, bytes: usize) -> bool {
+    if bytes <= 3 * WORD {
+        // One word or three.
+        return word(start) | word(start + bytes / 2 - 4) | word(start + bytes - WORD) == 0;
+    }
+    let end = start + bytes;
+    let ends = pair(start).or(pair(start + PAIR)).or(pair(end - 2 * PAIR)).or(pair(end - PAIR));
+    if bytes <= LINE {
+        return ends.is_zero();
+    }
+    let middle = pair(start + 2 * PAIR).or(pair(start + 3 * PAIR));
+    ends.or(middle).or(pair(end - 4 * PAIR)).or(pair(end - 3 * PAIR)).is_zero()
+}
+
+/// Whether two words are zero that nobody else writes to.
+#[inline(always)]
+pub(crate) fn are_clear(first: usize, last: usize) -> bool {
+    word(first) | word(last) == 0
 }
 
 /// Lets the processor fetch a line of memory that will be looked at soon, whatever the address is.
@@ -157,6 +235,26 @@ mod tests {
     }
 
     #[test]
+    fn tiny_slots_are_looked_at_and_cleared_as_others_are() {
+        for bytes in (8..=120).step_by(16) {
+            let mut memory = [0_u64; 17];
+            let start = memory.as_mut_ptr().expose_provenance() + WORD;
+            assert!(is_tiny_clear(start, bytes));
+            for n in 0..bytes {
+                // SAFETY: inside the memory.
+                unsafe { *at::<u8>(start + n) = 1 };
+                assert!(!is_tiny_clear(start, bytes));
+                clear_tiny(start, bytes);
+                assert!(is_clear(start, bytes));
+            }
+            memory.fill(1);
+            clear_tiny(start, bytes);
+            assert!(is_tiny_clear(start, bytes) && memory[0] == 1);
+            assert!(memory[1 + bytes / WORD..].iter().all(|&word| word == 1));
+        }
+    }
+
+    #[test]
     fn of_much_memory_the_ends_and_a_chosen_line_are_seen() {
         let mut memory = std::vec![0_u64; 1000];
         let start = memory.as_mut_ptr().expose_provenance();
@@ -172,8 +270,8 @@ mod tests {
 
     #[test]
     fn what_is_cleared_is_that_and_nothing_beside_it() {
-        let mut memory = std::vec![0_u8; 400];
-        for bytes in 0..300 {
+        let mut memory = std::vec![0_u8; SMALL_MAX + 200];
+        for bytes in (0..300).chain(SMALL_MAX - 70..SMALL_MAX + 100) {
             memory.fill(1);
             clear(memory[50..].as_mut_ptr().expose_provenance(), bytes);
             assert!(memory[50..50 + bytes].iter().all(|&byte| byte == 0), "{bytes}");

@@ -27,8 +27,9 @@ mod quarantine;
 mod random;
 mod seal;
 mod thread;
+mod waiting;
 
-pub use thread::{Misuse, Thread};
+pub use thread::{Misuse, TakenBack, Thread};
 
 use crate::arena::Arena;
 use crate::class::Class;
@@ -40,11 +41,12 @@ use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 pub use seal::Secret;
+use thread::Leased;
 
 /// What an arena knows of being hardened.
 pub(crate) struct Hardening {
     secret: Option<Secret>,
-    threads: Stock<Thread>,
+    threads: Stock<Leased>,
     /// How many threads have begun so far. Written with `looking` held.
     begun: AtomicU32,
     /// Held by a thread that begins, and by one that looks at what others could free if there were
@@ -126,9 +128,8 @@ impl<S: System> Arena<S> {
     /// A place for what a thread keeps. `None` when there is no memory for one more.
     pub fn lease_hardened(&self) -> Option<NonNull<Thread>> {
         let place = NonNull::new(self.hardening.threads.lease(&self.system)?)?;
-        // SAFETY: leased to the caller just now, and what its last lessee left is of no use.
-        unsafe { place.write(Thread::new(self, place.addr().get())) };
-        Some(place)
+        // SAFETY: leased to the caller just now.
+        Some(unsafe { Leased::begin(place, self) })
     }
 
     /// Ends a lease.
@@ -138,7 +139,7 @@ impl<S: System> Arena<S> {
     /// longer.
     pub unsafe fn give_back_hardened(&self, place: NonNull<Thread>) {
         // SAFETY: the caller's promise.
-        unsafe { self.hardening.threads.give_back(place.as_ptr()) };
+        unsafe { self.hardening.threads.give_back(place.cast::<Leased>().as_ptr()) };
     }
 
     /// Makes the memory of a slab zero that is about to be released: everything but the seals is.

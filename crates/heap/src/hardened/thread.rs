@@ -4,7 +4,8 @@ use super::clear;
 use super::guarded::{Freed, Large};
 use super::quarantine::{Held, Quarantine};
 use super::random::Random;
-use super::seal::{Damage, Secret, Slot};
+use super::seal::{Damage, Secret, Slot, TINY};
+use super::waiting::{Shape, Waiting};
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
@@ -15,8 +16,8 @@ use crate::layout::{GRANULE, Granule, UNIT, at};
 use crate::stock::Stocked;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
-use core::ptr;
-use freehold_sync::atomic::AtomicU32;
+use core::ptr::{self, NonNull};
+use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering, compiler_fence};
 use freehold_sys::System;
 
 /// What a thread has at hand in hardened mode.
@@ -28,26 +29,120 @@ pub struct Thread {
     /// The arena's.
     secret: Secret,
     random: Random,
-    /// The object freed last, if any was: it is in quarantine.
-    newest: Slot,
+    /// The object freed last: it waits.
+    newest: Newest,
     /// The object of a slab given out last, if it was not freed since: looked at as long as the
-    /// process has had one thread.
+    /// process has had one thread, and nothing otherwise.
     given: Slot,
+    attention: Attention,
+    /// Whether this was the first thread of the process, and has not seen a second one begin.
+    first: bool,
+    /// Where small objects of the thread's own heap wait: null for a thread that is not leased.
+    waiting: *mut Waiting,
+    /// Where others wait.
     quarantine: Quarantine,
     freed_runs: Freed,
 }
 
-impl Stocked for Thread {
-    /// 80 MiB of address space. Threads beyond that do without what is kept here.
+/// What is leased to a thread.
+#[repr(C)]
+pub(super) struct Leased {
+    thread: Thread,
+    /// None wait when nobody has the lease.
+    waiting: Waiting,
+}
+
+const _: () = assert!(size_of::<Leased>() < 16 << 10);
+
+impl Stocked for Leased {
+    /// Less than 512 MiB of address space. Threads beyond that do without what is kept here.
     const MOST: usize = 1 << 15;
 
     unsafe fn make_at(_place: *mut Self) {
-        // Written when it is leased.
+        // Zeros: nothing waits. The rest is written when it is leased.
     }
 
     fn link(&self) -> &AtomicU32 {
-        &self.link
+        &self.thread.link
     }
+}
+
+impl Leased {
+    /// What a thread has that leases the place, where nothing waits.
+    ///
+    /// # Safety
+    /// The place is leased to the caller.
+    pub(super) unsafe fn begin<S: System>(
+        place: NonNull<Self>,
+        arena: &Arena<S>,
+    ) -> NonNull<Thread> {
+        let mut thread = Thread::new(arena, place.addr().get());
+        // SAFETY: the caller's.
+        unsafe {
+            thread.waiting = &raw mut (*place.as_ptr()).waiting;
+            place.cast::<Thread>().write(thread);
+        }
+        place.cast()
+    }
+}
+
+/// The object that a thread has freed last: where it starts, and where its seal is.
+#[derive(Clone, Copy)]
+struct Newest {
+    start: usize,
+    end: usize,
+}
+
+impl Newest {
+    fn none() -> Self {
+        static CLEAR: [u64; 1] = [0];
+        let clear = CLEAR.as_ptr().expose_provenance();
+        Self { start: clear, end: clear + size_of_val(&CLEAR) }
+    }
+
+    /// Whether its first and its last word are.
+    #[inline(always)]
+    fn is_clear(self) -> bool {
+        clear::are_clear(self.start, self.end - size_of::<u64>())
+    }
+}
+
+/// Why a thread cannot go the fast way. Signal handlers look at it, and change it.
+#[derive(Clone, Copy)]
+#[repr(C, align(4))]
+struct Attention {
+    /// An object is to be looked at before the next one is given out.
+    look: u8,
+    /// The thread is inside hardened mode.
+    busy: u8,
+    /// A signal handler has left something to be freed.
+    deferred: u8,
+    unused: u8,
+}
+
+impl Attention {
+    const NONE: Self = Self { look: 0, busy: 0, deferred: 0, unused: 0 };
+
+    /// One comparison for all of them.
+    #[inline(always)]
+    fn is_none(self) -> bool {
+        u32::from_ne_bytes([self.look, self.busy, self.deferred, self.unused]) == 0
+    }
+
+    #[inline(always)]
+    fn is_none_but_look(self) -> bool {
+        u16::from_ne_bytes([self.busy, self.deferred]) == 0
+    }
+}
+
+/// What became of an object that might have been small and of the thread's own heap.
+pub enum TakenBack {
+    /// It waits.
+    Done,
+    /// It waits, and an object has left for it that the thread has no room for.
+    For(NonZeroUsize),
+    /// Nothing has changed: it is another one, or something is wrong.
+    Not,
 }
 
 /// What a program did with an object that it must not.
@@ -141,7 +236,7 @@ impl<S: System> Arena<S> {
     pub fn sealed_size(&self, address: usize) -> Result<usize, Misuse> {
         match self.sealed_at(address)? {
             InUse::Small(slot, _) => {
-                slot.bytes(self.secret()).map_err(|damage| Misuse::new(damage, slot))
+                slot.bytes(&self.secret()).map_err(|damage| Misuse::new(damage, slot))
             }
             InUse::Large(large) => Ok(large.bytes),
             InUse::Other => self.usable_size(address).map_err(Misuse::from),
@@ -149,9 +244,20 @@ impl<S: System> Arena<S> {
     }
 }
 
+impl<S: System> Arena<S> {
+    /// Whether no thread but the caller's has begun so far, in hardened mode.
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.hardening.is_alone()
+    }
+}
+
 impl Thread {
     /// The most bytes of a small object, beside its seal.
     pub const SMALL_MAX: usize = SMALL_MAX - super::seal::BYTES;
+
+    /// The most bytes of a tiny one.
+    pub const TINY_MAX: usize = TINY - super::seal::BYTES;
 
     /// Nothing at hand. `number` is another one for each thread.
     pub fn new<S: System>(arena: &Arena<S>, number: usize) -> Self {
@@ -163,47 +269,108 @@ impl Thread {
             random: Random::new(
                 arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32),
             ),
-            newest: Slot::NONE,
+            newest: Newest::none(),
             given: Slot::NONE,
+            attention: Attention::NONE,
+            first: arena.hardening.is_alone(),
+            waiting: ptr::null_mut(),
             quarantine: Quarantine::new(),
             freed_runs: Freed::new(),
         }
     }
 
-    /// Gives out `size` bytes, all zero, if there is a small object for them at hand and nothing is
-    /// wrong. Otherwise nothing has changed, and [`Thread::allocate`] does it or tells why not.
+    /// Whether the thread may give out an object the fast way.
     #[inline(always)]
-    pub fn allocate_small<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        size: usize,
-    ) -> Option<NonZeroUsize> {
+    pub fn may_give(&self) -> bool {
+        self.attention.is_none()
+    }
+
+    /// Whether it may take one back.
+    #[inline(always)]
+    pub fn may_take_back(&self) -> bool {
+        self.attention.is_none_but_look()
+    }
+
+    /// Marks the thread as inside hardened mode or not. The fences keep the compiler from moving
+    /// work out of the marked part; a signal handler runs on the same thread and needs no more.
+    #[inline(always)]
+    pub fn set_busy(&mut self, busy: bool) {
+        compiler_fence(Ordering::SeqCst);
+        self.attention.busy = busy.into();
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Whether it is.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.attention.busy != 0
+    }
+
+    /// Notes whether a signal handler has left something to be freed.
+    pub fn note_deferred(&mut self, deferred: bool) {
+        self.attention.deferred = deferred.into();
+    }
+
+    /// Gives out `size` bytes, all zero, if there is a tiny object for them at hand and nothing is
+    /// wrong. Otherwise nothing has changed, and [`Thread::give_small`] or [`Thread::allocate`] does
+    /// it or tells why not. The thread [may give](Thread::may_give) but for being busy.
+    #[inline(always)]
+    pub fn give_tiny(&mut self, size: usize) -> Option<NonZeroUsize> {
+        if size.wrapping_sub(1) >= Self::TINY_MAX {
+            return None;
+        }
+        let units = (size + super::seal::BYTES).div_ceil(UNIT);
+        let (class, size_of_slot) = (Class::of_units(units), units * UNIT);
+        self.give::<true>(class, size_of_slot, size)
+    }
+
+    /// The same for any small object.
+    #[inline(always)]
+    pub fn give_small(&mut self, size: usize) -> Option<NonZeroUsize> {
         if size.wrapping_sub(1) >= Self::SMALL_MAX {
             return None;
         }
         let class = Class::of_small(size + super::seal::BYTES);
-        let object = self.cache.peek(class)?;
-        let address = object.get();
-        let has_predecessor = !address.is_multiple_of(GRANULE);
-        let slot = Slot { start: address, size: class.size(), has_predecessor };
-        self.glance_at_newest().and_then(|()| self.glance_at_given(arena)).ok()?;
-        let random = |end| self.random.below(end);
-        slot.open(self.secret, size, random).ok()?;
-        // The one that was looked at.
-        let _ = self.cache.pop(class);
-        self.fetch_next(class, slot.size);
-        self.given = slot;
+        self.give::<false>(class, Shape::of(class).size as usize, size)
+    }
+
+    #[inline(always)]
+    fn give<const IS_TINY: bool>(
+        &mut self,
+        class: Class,
+        size_of_slot: usize,
+        size: usize,
+    ) -> Option<NonZeroUsize> {
+        if !self.newest.is_clear() {
+            return None;
+        }
+        let (object, rest) = self.cache.top(class)?;
+        let start = object.get();
+        // What is before it was sealed when it was fetched.
+        let slot = Slot { start, size: size_of_slot, has_predecessor: false };
+        slot.open_ready::<IS_TINY>(&self.secret, size, |end| self.random.below(end)).ok()?;
+        self.cache.pop_to(class, rest);
+        // The objects at hand are in no order, so that the next is a miss of the cache otherwise.
+        let next = rest.last_word();
+        clear::fetch(next.wrapping_add(slot.room()));
+        if !IS_TINY {
+            clear::fetch(next);
+        }
+        if self.first {
+            self.note_given(Slot { has_predecessor: !start.is_multiple_of(GRANULE), ..slot });
+        }
         Some(object)
     }
 
-    /// Lets the processor fetch the lines that the next [`Thread::allocate_small`] of a class looks
-    /// at first: the objects at hand are in no order, so each is a miss of the cache otherwise.
-    #[inline(always)]
-    fn fetch_next(&self, class: Class, size: usize) {
-        if let Some(next) = self.cache.peek(class) {
-            clear::fetch(next.get());
-            clear::fetch(next.get() + size - super::seal::BYTES);
+    /// Looks at the object given out last. Fails if it was damaged.
+    #[inline]
+    pub fn look<S: System>(&mut self, arena: &Arena<S>) -> bool {
+        self.first = arena.hardening.is_alone();
+        let is_whole = self.glance_at_given(arena).is_ok();
+        if is_whole {
+            self.forget_given();
         }
+        is_whole
     }
 
     /// Gives out `size` bytes, all zero, if there is a medium object for them at hand. `Ok(None)`
@@ -296,8 +463,10 @@ impl Thread {
     fn seal_slot(&mut self, slot: Option<Slot>, size: usize) -> Result<Option<usize>, Misuse> {
         let Some(slot) = slot else { return Ok(None) };
         let random = |end| self.random.below(end);
-        slot.open(self.secret, size, random).map_err(|damage| Misuse::new(damage, slot))?;
-        self.given = slot;
+        slot.open(&self.secret, size, random).map_err(|damage| Misuse::new(damage, slot))?;
+        if self.first {
+            self.note_given(slot);
+        }
         Ok(Some(slot.start))
     }
 
@@ -320,7 +489,22 @@ impl Thread {
         let first = self.cache.refill(arena, class);
         let random = &mut self.random;
         let first = NonZeroUsize::new(first.addr())?.get();
+        let slot = |object| arena.slot_of(object, class);
+        slot(first).prepare(&self.secret);
+        self.cache.each(class, |object| slot(object).prepare(&self.secret));
         Some(self.cache.shuffle(class, first, |end| random.below(end)))
+    }
+
+    #[inline(always)]
+    fn note_given(&mut self, slot: Slot) {
+        self.given = slot;
+        self.attention.look = 1;
+    }
+
+    #[inline(always)]
+    fn forget_given(&mut self) {
+        self.given.start = Slot::NONE.start;
+        self.attention.look = 0;
     }
 
     /// Looks at both objects that are looked at again and again.
@@ -334,12 +518,12 @@ impl Thread {
     /// Looks whether the object freed last is still clear.
     #[inline(always)]
     fn glance_at_newest(&self) -> Result<(), (Damage, Slot)> {
-        let newest = self.newest;
-        if newest.is_none() || clear::are_ends_clear(newest.start, newest.room()) {
-            Ok(())
-        } else {
-            Err((Damage::WhenFree, newest))
+        if self.newest.is_clear() {
+            return Ok(());
         }
+        let Newest { start, end } = self.newest;
+        let size = end + super::seal::BYTES - start;
+        Err((Damage::WhenFree, Slot { start, size, has_predecessor: false }))
     }
 
     /// Looks whether the object given out last is whole.
@@ -353,40 +537,100 @@ impl Thread {
 
     #[inline(never)]
     fn inspect_given<S: System>(&self, arena: &Arena<S>) -> Option<Damage> {
-        arena.hardening.while_alone(|| self.given.inspect(self.secret).err()).flatten()
+        arena.hardening.while_alone(|| self.given.inspect(&self.secret).err()).flatten()
+    }
+
+    /// Takes back an object, if it is a small one of the thread's heap: of those, only tiny ones if
+    /// `IS_TINY`.
+    ///
+    /// # Safety
+    /// Nobody uses the object any longer, if it is one. The thread is leased, of the arena whose
+    /// region starts at `region`, and which is [alone](Arena::is_alone) as `alone` says.
+    #[inline(always)]
+    pub unsafe fn take_back<const IS_TINY: bool>(
+        &mut self,
+        region: usize,
+        alone: impl FnOnce() -> bool,
+        address: usize,
+    ) -> TakenBack {
+        let Some((mut class, mut shape)) = self.kept_at(region, address) else {
+            return TakenBack::Not;
+        };
+        let size = shape.size as usize;
+        if IS_TINY {
+            if size > TINY {
+                return TakenBack::Not;
+            }
+            // The same from here on, without a register for each.
+            (class, shape) = (Class::of_units(size / UNIT), Shape::of_tiny());
+        }
+        let slot = Slot { start: address, size, has_predecessor: !address.is_multiple_of(GRANULE) };
+        // Whatever is wrong, nothing has changed then that matters, and it is found once more.
+        if slot.retire::<IS_TINY>(&self.secret, || self.first && alone()).is_err() {
+            return TakenBack::Not;
+        }
+        self.note_newest(slot);
+        let random = self.random.next();
+        // SAFETY: leased, so that there is one.
+        let former = unsafe { &mut *self.waiting }.exchange((class, shape), address, random);
+        // SAFETY: only small classes have a shape with objects.
+        unsafe { core::hint::assert_unchecked(class.is_small()) };
+        match NonZeroUsize::new(former) {
+            Some(former) if !self.cache.push(class, former.get()) => TakenBack::For(former),
+            _ => TakenBack::Done,
+        }
+    }
+
+    /// The class of the small object that starts at an address, if there is one and the thread keeps
+    /// it: as [`ThreadCache::keep`] finds out, but that the class may be watched.
+    #[inline(always)]
+    fn kept_at(&self, region: usize, address: usize) -> Option<(Class, &'static Shape)> {
+        let offset = address.wrapping_sub(region);
+        let granule = offset / GRANULE;
+        if granule >= self.cache.limit {
+            return None;
+        }
+        // SAFETY: the map can be asked for all granules below the limit.
+        let class = unsafe { (*at::<AtomicU8>(self.cache.map + granule)).load(Ordering::Relaxed) };
+        let shape = Shape::of(Class(class));
+        let in_granule = offset as u32 % GRANULE as u32;
+        let starts = in_granule.wrapping_mul(shape.magic) < shape.magic;
+        (starts && in_granule < shape.span).then_some((Class(class), shape))
+    }
+
+    #[inline(always)]
+    fn note_newest(&mut self, slot: Slot) {
+        if self.given.start == slot.start {
+            self.forget_given();
+        }
+        self.newest = Newest { start: slot.start, end: slot.start + slot.room() };
+    }
+
+    /// Releases an object that has left for another one.
+    pub fn let_go<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        former: NonZeroUsize,
+    ) -> Result<(), Misuse> {
+        self.release(arena, former.get())
     }
 
     /// Takes an object back.
     ///
     /// # Safety
     /// Nobody uses the object any longer, if it is one.
-    #[inline(always)]
+    #[inline(never)]
     pub unsafe fn free<S: System>(
         &mut self,
         arena: &Arena<S>,
         address: usize,
     ) -> Result<(), Misuse> {
-        // Whatever is wrong, nothing has changed then that matters, and it is found once more.
-        if let Some((slot, class)) = Self::small_slot(arena, address)
-            && slot.retire(self.secret, arena.hardening.is_alone()).is_ok()
-        {
-            return self.detain(arena, slot, class);
-        }
-        self.free_any(arena, address)
-    }
-
-    /// The slot of a small object that has bytes.
-    #[inline(always)]
-    fn small_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
-        let class = Class(arena.tag(arena.granule_of(address)?).class());
-        let offset = address % GRANULE;
-        if !class.is_small() || class == Class::EMPTY {
-            return None;
-        }
-        let info = class.info();
-        let is_object = class.starts_at(offset as u32) && offset < info.span as usize;
-        let (size, has_predecessor) = (info.size as usize, offset > 0);
-        is_object.then_some((Slot { start: address, size, has_predecessor }, class))
+        let Some((slot, class)) = Self::sealed_slot(arena, address) else {
+            return self.free_unsealed(arena, address);
+        };
+        let alone = || arena.hardening.is_alone();
+        slot.retire::<false>(&self.secret, alone).map_err(|damage| Misuse::new(damage, slot))?;
+        self.detain(arena, slot, class)
     }
 
     /// Keeps a medium object that leaves quarantine, or posts it.
@@ -401,17 +645,6 @@ impl Thread {
                 .is_some_and(|place| unsafe { self.cache.put_aside_medium(arena, place, address) })
     }
 
-    #[inline(never)]
-    fn free_any<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
-        let Some((slot, class)) = Self::sealed_slot(arena, address) else {
-            return self.free_unsealed(arena, address);
-        };
-        if let Err(damage) = slot.retire(self.secret, arena.hardening.is_alone()) {
-            return Err(Misuse::new(damage, slot));
-        }
-        self.detain(arena, slot, class)
-    }
-
     /// Puts a freed object into quarantine, and releases others for it.
     #[inline(always)]
     fn detain<S: System>(
@@ -420,10 +653,7 @@ impl Thread {
         slot: Slot,
         class: Class,
     ) -> Result<(), Misuse> {
-        if self.given.start == slot.start {
-            self.given.start = Slot::NONE.start;
-        }
-        self.newest = slot;
+        self.note_newest(slot);
         let (held, random) = (Held::new(slot.start, class), self.random.next());
         let former = self.quarantine.exchange(held, slot.size, random as usize);
         let done = former == Held::NONE || self.keep(arena, former, random >> 32);
@@ -511,10 +741,10 @@ impl Thread {
         let have = match arena.sealed_at(address)? {
             InUse::Small(slot, class) => {
                 let bytes =
-                    slot.inspect(arena.secret()).map_err(|damage| Misuse::new(damage, slot))?;
+                    slot.inspect(&arena.secret()).map_err(|damage| Misuse::new(damage, slot))?;
                 if Arena::<S>::sealed_class(size, UNIT) == Some(class) && size > 0 {
                     slot.clear_from(size.min(bytes), bytes);
-                    slot.close(arena.secret(), size);
+                    slot.close(&arena.secret(), size);
                     return Ok(Some(address));
                 }
                 bytes
@@ -539,7 +769,13 @@ impl Thread {
 
     /// Releases all that is in quarantine.
     fn discharge<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
-        self.newest = Slot::NONE;
+        self.newest = Newest::none();
+        // SAFETY: leased to this thread, and no other reference to it is in use.
+        if let Some(waiting) = unsafe { self.waiting.as_mut() } {
+            for (object, _) in waiting.drain() {
+                self.release(arena, object)?;
+            }
+        }
         while let Some(held) = self.quarantine.empty_one() {
             self.release(arena, held.address())?;
         }
