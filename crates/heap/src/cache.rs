@@ -138,8 +138,8 @@ impl ThreadCache {
         at(unsafe { at::<usize>(*top).read() })
     }
 
-    /// The object of a small class that [`ThreadCache::pop`] would take, and the place that would be
-    /// the next free slot then.
+    /// The object of a small class that [`ThreadCache::pop`] would take, and the place that would
+    /// be the next free slot then.
     #[inline(always)]
     pub(crate) fn top(&self, class: Class) -> Option<(NonZeroUsize, Rest)> {
         let top = self.tops[usize::from(class.0)];

@@ -213,7 +213,8 @@ pub(crate) unsafe fn deallocate_at_hand(thread: AtHand, object: *mut u8) {
 /// Whether no other thread has begun.
 #[inline(always)]
 fn is_alone() -> bool {
-    process::arena_in_mode().is_some_and(Arena::is_alone)
+    // SAFETY: who has something at hand has got it from the arena.
+    unsafe { process::arena_in_mode().unwrap_unchecked() }.is_alone()
 }
 
 /// The same for what is not tiny.
@@ -279,8 +280,8 @@ fn defer(object: *mut u8) {
         return;
     }
     slow::link_deferred(object);
-    // SAFETY: the thread's own storage, and what is leased to it. The thread that was interrupted is
-    // at it, and looks at this note only when it begins.
+    // SAFETY: the thread's own storage, and what is leased to it. The thread that was interrupted
+    // is at it, and looks at this note only when it begins.
     if let Some(thread) = unsafe { (*tls::local()).hardened.as_mut() } {
         thread.note_deferred(true);
     }

@@ -8,8 +8,8 @@
 //! To add a mode: a variant of [`Mode`], which [`Mode::named`] finds in the environment; a module
 //! with the functions that the variants of [`hardened`] stand for here; and, if the mode needs one,
 //! another kind of arena in [`Mode::create_arena`]. The mode's module keeps what a thread has in
-//! `Local`, and marks the thread as busy while it is inside the mode, so that signal handlers find it
-//! so (`slow`).
+//! `Local`, and marks the thread as busy while it is inside the mode, so that signal handlers find
+//! it so (`slow`).
 
 use crate::{debugging, guarded, hardened};
 use core::fmt::Write;

@@ -18,13 +18,25 @@ pub(crate) fn clear(start: usize, bytes: usize) {
     if bytes <= SMALL_MAX {
         clear_small(start, bytes);
     } else {
-        // SAFETY: the caller's memory.
-        unsafe { at::<u8>(start).write_bytes(0, bytes) };
+        clear_much(start, bytes);
     }
 }
 
-/// The same, of at most [`SMALL_MAX`] bytes: without a call, for which the caller would have to save
-/// what it has in registers.
+/// The same, of more. What the program has never written to is read only: that costs less than to
+/// write it back, and of pages that nobody has touched it is no memory.
+fn clear_much(start: usize, bytes: usize) {
+    let end = start + bytes;
+    let whole = start + (bytes - LINE);
+    let mut place = start;
+    while place < whole && line(place).is_zero() {
+        place += LINE;
+    }
+    // SAFETY: the caller's memory.
+    unsafe { at::<u8>(place).write_bytes(0, end - place) };
+}
+
+/// The same, of at most [`SMALL_MAX`] bytes: without a call, for which the caller would have to
+/// save what it has in registers.
 #[inline(always)]
 fn clear_small(start: usize, bytes: usize) {
     match bytes {
@@ -43,28 +55,20 @@ fn clear_small(start: usize, bytes: usize) {
     }
 }
 
-/// Makes so many lines of memory zero that they have `bytes` bytes at least, which is not 0.
+/// Makes memory of `bytes` bytes and more zero, but less than a line more; `bytes` is not 0.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn clear_lines(start: usize, bytes: usize) {
-    // In assembly, since compilers make a call of such a loop.
-    // SAFETY: the caller's memory.
-    unsafe {
-        core::arch::asm!(
-            "xorps {zero}, {zero}",
-            "2:",
-            "movups xmmword ptr [{place}], {zero}",
-            "movups xmmword ptr [{place} + 16], {zero}",
-            "movups xmmword ptr [{place} + 32], {zero}",
-            "movups xmmword ptr [{place} + 48], {zero}",
-            "add {place}, 64",
-            "cmp {place}, {end}",
-            "jb 2b",
-            place = inout(reg) start => _,
-            end = in(reg) start + bytes,
-            zero = out(xmm_reg) _,
-            options(nostack),
-        );
+    use core::arch::x86_64::{__m128i, _mm_setzero_si128};
+    set(start, Pair::ZERO);
+    let (mut place, end) = ((start + PAIR) / PAIR * PAIR, start + bytes);
+    while place < end {
+        for n in 0..LINE / PAIR {
+            // Volatile, since compilers make a call of such a loop otherwise.
+            // SAFETY: the caller's memory, at a multiple of its own size.
+            unsafe { at::<__m128i>(place + n * PAIR).write_volatile(_mm_setzero_si128()) };
+        }
+        place += LINE;
     }
 }
 
@@ -78,15 +82,16 @@ fn clear_lines(start: usize, bytes: usize) {
 
 /// Makes the room of a tiny slot zero: a word, and up to seven pairs of them.
 #[inline(always)]
-pub(crate) fn clear_tiny(start: usize, bytes: usize) {
-    match bytes {
+pub(crate) fn clear_tiny(start: usize, end: usize) {
+    match end - start {
         ..=24 => {
+            // One word or three, with the one in the middle.
             set(start, 0_u64);
-            set(start + bytes / 2 - 4, 0_u64);
-            set(start + bytes - WORD, 0_u64);
+            set(end - WORD, 0_u64);
+            set(start + (end - start) / 2 - WORD / 2, 0_u64);
         }
-        ..=64 => clear_ends::<2>(start, bytes),
-        _ => clear_ends::<4>(start, bytes),
+        bytes @ ..=64 => clear_ends::<2>(start, bytes),
+        bytes => clear_ends::<4>(start, bytes),
     }
 }
 
@@ -130,18 +135,50 @@ pub(crate) fn is_clear(start: usize, bytes: usize) -> bool {
 
 /// Whether the room of a tiny slot is zero.
 #[inline(always)]
-pub(crate) fn is_tiny_clear(start: usize, bytes: usize) -> bool {
-    if bytes <= 3 * WORD {
-        // One word or three.
-        return word(start) | word(start + bytes / 2 - 4) | word(start + bytes - WORD) == 0;
+pub(crate) fn is_tiny_clear(start: usize, end: usize) -> bool {
+    if end - start <= 3 * WORD {
+        return word(start) | word(end - WORD) | word(start + (end - start) / 2 - WORD / 2) == 0;
     }
-    let end = start + bytes;
-    let ends = pair(start).or(pair(start + PAIR)).or(pair(end - 2 * PAIR)).or(pair(end - PAIR));
-    if bytes <= LINE {
+    let ends = wide(start).or(wide(start + PAIR)).or(wide(end - 2 * PAIR)).or(wide(end - PAIR));
+    if end - start <= LINE {
         return ends.is_zero();
     }
-    let middle = pair(start + 2 * PAIR).or(pair(start + 3 * PAIR));
-    ends.or(middle).or(pair(end - 4 * PAIR)).or(pair(end - 3 * PAIR)).is_zero()
+    let middle = wide(start + 2 * PAIR).or(wide(start + 3 * PAIR));
+    ends.or(middle).or(wide(end - 4 * PAIR)).or(wide(end - 3 * PAIR)).is_zero()
+}
+
+/// A pair in a register of its own kind: compilers take two of the others otherwise.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Wide(core::arch::x86_64::__m128i);
+
+#[cfg(target_arch = "x86_64")]
+impl Wide {
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: every processor of this architecture can.
+        Self(unsafe { core::arch::x86_64::_mm_or_si128(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_setzero_si128};
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(self.0, _mm_setzero_si128())) == 0xffff }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn wide(address: usize) -> Wide {
+    // SAFETY: inside the memory of a caller here.
+    Wide(unsafe { core::arch::x86_64::_mm_loadu_si128(at(address)) })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn wide(address: usize) -> Pair {
+    pair(address)
 }
 
 /// Whether two words are zero that nobody else writes to.
@@ -239,17 +276,17 @@ mod tests {
         for bytes in (8..=120).step_by(16) {
             let mut memory = [0_u64; 17];
             let start = memory.as_mut_ptr().expose_provenance() + WORD;
-            assert!(is_tiny_clear(start, bytes));
+            assert!(is_tiny_clear(start, start + bytes));
             for n in 0..bytes {
                 // SAFETY: inside the memory.
                 unsafe { *at::<u8>(start + n) = 1 };
-                assert!(!is_tiny_clear(start, bytes));
-                clear_tiny(start, bytes);
+                assert!(!is_tiny_clear(start, start + bytes));
+                clear_tiny(start, start + bytes);
                 assert!(is_clear(start, bytes));
             }
             memory.fill(1);
-            clear_tiny(start, bytes);
-            assert!(is_tiny_clear(start, bytes) && memory[0] == 1);
+            clear_tiny(start, start + bytes);
+            assert!(is_tiny_clear(start, start + bytes) && memory[0] == 1);
             assert!(memory[1 + bytes / WORD..].iter().all(|&word| word == 1));
         }
     }

@@ -21,15 +21,18 @@
 //! Invariant: the free memory of a hardened arena is zero, but for the seals of free objects, and
 //! those are cleared when their slab is released.
 
+mod at_hand;
 pub(crate) mod clear;
 mod guarded;
+mod leased;
 mod quarantine;
 mod random;
 mod seal;
 mod thread;
 mod waiting;
 
-pub use thread::{Misuse, TakenBack, Thread};
+pub use at_hand::TakenBack;
+pub use thread::{Misuse, Thread};
 
 use crate::arena::Arena;
 use crate::class::Class;
@@ -40,8 +43,8 @@ use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
+use leased::Leased;
 pub use seal::Secret;
-use thread::Leased;
 
 /// What an arena knows of being hardened.
 pub(crate) struct Hardening {

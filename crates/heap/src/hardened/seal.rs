@@ -6,15 +6,15 @@
 //! ```
 //!
 //! The secret part depends on the address, so that a seal that was read elsewhere is of no use. Its
-//! first and last byte are never 0: who runs over it with zeros changes it. The state is [`FREE`], or how many bytes before the seal were
-//! not asked for: the slack. Where there is slack, it begins with up to eight bytes that depend on
-//! the secret as well, the mark, and the rest of it is zero.
+//! first and last byte are never 0: who runs over it with zeros changes it. The state is [`FREE`],
+//! or how many bytes before the seal were not asked for: the slack. Where there is slack, it begins
+//! with up to eight bytes that depend on the secret as well, the mark, and the rest of it is zero.
 //!
 //! A word that is 0 has not been sealed yet: nobody was ever given the object.
 //!
-//! What is done for every small object is as few instructions as possible, since it is done for
-//! each `malloc` and each `free`: a seal and a mark come of one product, and that the bits are those
-//! of a seal, that the object is in use, and that its slack has room in the slot, is one comparison.
+//! What is done for every small object is as few instructions as possible, since each `malloc` and
+//! each `free` does it: a seal and a mark come of one product; and that the bits are those of a
+//! seal, that the object is in use, and that its slack has room in the slot, is one comparison.
 //!
 //! All atomics here are Relaxed: a seal belongs to whoever has the object, and objects change hands
 //! by other means; what two threads may do to one seal at a time is to free the object twice, and
@@ -109,8 +109,8 @@ impl Secret {
     }
 }
 
-/// Part of a secret, where it is used: compilers keep it for the next use otherwise, and save another
-/// register for that.
+/// Part of a secret, where it is used: compilers keep it for the next use otherwise, and save
+/// another register for that.
 #[inline(always)]
 fn part(part: &u64) -> u64 {
     // SAFETY: a reference can be read.
@@ -139,18 +139,24 @@ impl Key {
     }
 }
 
-/// The slot of an object: where it starts, its bytes with the seal, and whether another one comes
-/// before it in its slab.
+/// The slot of an object: where it starts, where its seal is, and whether another one comes before
+/// it in its slab.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) start: usize,
-    pub(super) size: usize,
+    pub(super) end: usize,
     pub(super) has_predecessor: bool,
 }
 
 impl Slot {
     /// None.
-    pub(super) const NONE: Self = Self { start: 0, size: 0, has_predecessor: false };
+    pub(super) const NONE: Self = Self { start: 0, end: 0, has_predecessor: false };
+
+    /// The slot of `size` bytes at an address.
+    #[inline(always)]
+    pub(super) fn new(start: usize, size: usize, has_predecessor: bool) -> Self {
+        Self { start, end: start + (size - BYTES), has_predecessor }
+    }
 
     /// Whether it is none.
     #[inline(always)]
@@ -158,10 +164,10 @@ impl Slot {
         self.start == 0
     }
 
-    /// Where its seal is.
+    /// Its bytes, with the seal.
     #[inline(always)]
-    fn end(self) -> usize {
-        self.start + self.size - BYTES
+    pub(super) fn size(self) -> usize {
+        self.room() + BYTES
     }
 
     #[inline(always)]
@@ -175,15 +181,14 @@ impl Slot {
     /// The most bytes that it has for an object.
     #[inline(always)]
     pub(super) fn room(self) -> usize {
-        self.size - BYTES
+        self.end - self.start
     }
 
     /// Makes an object ready that comes out of its slab: from now on it has a seal, and so has the
-    /// one before it. What is damaged stays so, and is found when one of them is given out or freed.
+    /// one before it. What is damaged stays so, and is found when one of them is given out or
+    /// freed. Of a page that nobody has touched, looking before writing would be one more fault.
     pub(super) fn prepare(self, secret: &Secret) {
-        if Self::word(self.end()).load(Ordering::Relaxed) == 0 {
-            let _ = Self::make_seal(self.end(), secret.key(self.end()));
-        }
+        let _ = Self::make_seal(self.end, secret.key(self.end));
         if self.has_predecessor {
             let _ = self.seal_predecessor(secret);
         }
@@ -197,11 +202,22 @@ impl Slot {
         bytes: usize,
         random: impl FnOnce(usize) -> usize,
     ) -> Result<(), Damage> {
-        self.prepare(secret);
+        self.touch(secret)?;
         if self.has_predecessor {
             self.seal_predecessor(secret)?;
         }
         self.open_ready::<false>(secret, bytes, random)
+    }
+
+    /// Makes sure that there is a seal, and that the first word is clear: by writing, if only what
+    /// stands there, as in [`Slot::prepare`].
+    fn touch(self, secret: &Secret) -> Result<(), Damage> {
+        let _ = Self::make_seal(self.end, secret.key(self.end));
+        let first = Self::word(self.start);
+        match first.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Damage::WhenFree),
+        }
     }
 
     /// As [`Slot::open`], for an object that was made ready. What is before it is not looked at.
@@ -212,13 +228,13 @@ impl Slot {
         bytes: usize,
         random: impl FnOnce(usize) -> usize,
     ) -> Result<(), Damage> {
-        let key = secret.key(self.end());
-        let found = Self::word(self.end()).load(Ordering::Relaxed);
+        let key = secret.key(self.end);
+        let found = Self::word(self.end).load(Ordering::Relaxed);
         if found != key.seal(FREE) {
             return Err(Damage::WhenFree);
         }
         let is_clear = if IS_TINY {
-            clear::is_tiny_clear(self.start, self.room())
+            clear::is_tiny_clear(self.start, self.end)
         } else {
             clear::looks_clear(self.start, self.room(), random)
         };
@@ -231,7 +247,7 @@ impl Slot {
 
     /// Seals an object that is in use, of which `bytes` bytes are, and the others clear.
     pub(super) fn close(self, secret: &Secret, bytes: usize) {
-        self.close_with(secret, secret.key(self.end()), bytes);
+        self.close_with(secret, secret.key(self.end), bytes);
     }
 
     #[inline(always)]
@@ -240,18 +256,18 @@ impl Slot {
         let mark = secret.mark(key);
         if slack >= BYTES {
             // SAFETY: inside the slot, and before the seal.
-            unsafe { at::<u64>(self.end() - slack).write_unaligned(mark) };
+            unsafe { at::<u64>(self.end - slack).write_unaligned(mark) };
         } else if slack > 0 {
             self.mark_short_slack(mark, slack);
         }
-        Self::word(self.end()).store(key.seal(slack as u64), Ordering::Relaxed);
+        Self::word(self.end).store(key.seal(slack as u64), Ordering::Relaxed);
     }
 
     /// Writes as much of the mark as there is slack. The seal is not touched even for a moment: who
     /// frees the next object may look at it.
     #[inline(always)]
     fn mark_short_slack(self, mark: u64, slack: usize) {
-        let last = at::<u64>(self.end() - BYTES);
+        let last = at::<u64>(self.end - BYTES);
         let unused = u64::BITS - 8 * slack as u32;
         // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
         unsafe { last.write(last.read() << (64 - unused) >> (64 - unused) | mark << unused) };
@@ -282,8 +298,8 @@ impl Slot {
 
     /// The bytes of an object in use.
     pub(super) fn bytes(self, secret: &Secret) -> Result<usize, Damage> {
-        let seal = Self::word(self.end()).load(Ordering::Relaxed);
-        Ok(self.room() - self.slack_by(secret.key(self.end()), seal)?)
+        let seal = Self::word(self.end).load(Ordering::Relaxed);
+        Ok(self.room() - self.slack_by(secret.key(self.end), seal)?)
     }
 
     #[inline(always)]
@@ -306,8 +322,8 @@ impl Slot {
 
     /// Looks at what surrounds an object in use, and returns its bytes.
     pub(super) fn inspect(self, secret: &Secret) -> Result<usize, Damage> {
-        let seal = Self::word(self.end()).load(Ordering::Relaxed);
-        Ok(self.room() - self.inspect_with::<false>(secret, secret.key(self.end()), seal)?)
+        let seal = Self::word(self.end).load(Ordering::Relaxed);
+        Ok(self.room() - self.inspect_with::<false>(secret, secret.key(self.end), seal)?)
     }
 
     /// The same, with the slack. Fails for a tiny slot that has more slack than its class needs.
@@ -338,7 +354,7 @@ impl Slot {
         if slack < BYTES {
             return slack == 0 || self.is_short_slack_whole(mark, slack);
         }
-        let from = self.end() - slack;
+        let from = self.end - slack;
         // SAFETY: inside the slot, which is the caller's; the seal follows.
         let found = unsafe { at::<u64>(from).read_unaligned() };
         found == mark && (slack == BYTES || Self::is_clear_after_mark::<IS_TINY>(from, slack))
@@ -348,7 +364,7 @@ impl Slot {
     fn is_short_slack_whole(self, mark: u64, slack: usize) -> bool {
         let unused = u64::BITS - 8 * slack as u32;
         // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
-        let found = unsafe { at::<u64>(self.end() - BYTES).read() };
+        let found = unsafe { at::<u64>(self.end - BYTES).read() };
         found >> unused == mark << unused >> unused
     }
 
@@ -378,7 +394,7 @@ impl Slot {
         secret: &Secret,
         alone: impl FnOnce() -> bool,
     ) -> Result<(), Damage> {
-        let (word, key) = (Self::word(self.end()), secret.key(self.end()));
+        let (word, key) = (Self::word(self.end), secret.key(self.end));
         let seal = word.load(Ordering::Relaxed);
         let inspected = self.inspect_with::<IS_TINY>(secret, key, seal);
         let slack = inspected.map_err(|damage| Self::look_again(word, key, damage))?;
@@ -389,7 +405,7 @@ impl Slot {
             return Err(Damage::Free);
         }
         if IS_TINY {
-            clear::clear_tiny(self.start, self.room());
+            clear::clear_tiny(self.start, self.end);
         } else {
             // With the mark, if there is one.
             clear::clear(self.start, self.room() - slack.saturating_sub(BYTES));
@@ -433,7 +449,7 @@ mod tests {
 
         fn nth(&mut self, n: usize) -> Slot {
             let start = self.0.as_mut_ptr().expose_provenance() + n * SIZE;
-            Slot { start, size: SIZE, has_predecessor: n > 0 }
+            Slot::new(start, SIZE, n > 0)
         }
     }
 

@@ -1,11 +1,11 @@
 //! What a thread does with memory in hardened mode.
 
-use super::clear;
+use super::at_hand::{Attention, Newest};
 use super::guarded::{Freed, Large};
 use super::quarantine::{Held, Quarantine};
 use super::random::Random;
 use super::seal::{Damage, Secret, Slot, TINY};
-use super::waiting::{Shape, Waiting};
+use super::waiting::Waiting;
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
@@ -13,136 +13,34 @@ use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, UNIT, at};
-use crate::stock::Stocked;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
-use core::ptr::{self, NonNull};
-use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering, compiler_fence};
+use core::ptr;
+use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
 /// What a thread has at hand in hardened mode.
 pub struct Thread {
     /// The link of the stack of those that no thread has.
-    link: AtomicU32,
+    pub(super) link: AtomicU32,
     /// Where objects come from and go to.
     pub cache: ThreadCache,
     /// The arena's.
-    secret: Secret,
-    random: Random,
+    pub(super) secret: Secret,
+    pub(super) random: Random,
     /// The object freed last: it waits.
-    newest: Newest,
+    pub(super) newest: Newest,
     /// The object of a slab given out last, if it was not freed since: looked at as long as the
     /// process has had one thread, and nothing otherwise.
-    given: Slot,
-    attention: Attention,
+    pub(super) given: Slot,
+    pub(super) attention: Attention,
     /// Whether this was the first thread of the process, and has not seen a second one begin.
-    first: bool,
+    pub(super) first: bool,
     /// Where small objects of the thread's own heap wait: null for a thread that is not leased.
-    waiting: *mut Waiting,
+    pub(super) waiting: *mut Waiting,
     /// Where others wait.
-    quarantine: Quarantine,
-    freed_runs: Freed,
-}
-
-/// What is leased to a thread.
-#[repr(C)]
-pub(super) struct Leased {
-    thread: Thread,
-    /// None wait when nobody has the lease.
-    waiting: Waiting,
-}
-
-const _: () = assert!(size_of::<Leased>() < 16 << 10);
-
-impl Stocked for Leased {
-    /// Less than 512 MiB of address space. Threads beyond that do without what is kept here.
-    const MOST: usize = 1 << 15;
-
-    unsafe fn make_at(_place: *mut Self) {
-        // Zeros: nothing waits. The rest is written when it is leased.
-    }
-
-    fn link(&self) -> &AtomicU32 {
-        &self.thread.link
-    }
-}
-
-impl Leased {
-    /// What a thread has that leases the place, where nothing waits.
-    ///
-    /// # Safety
-    /// The place is leased to the caller.
-    pub(super) unsafe fn begin<S: System>(
-        place: NonNull<Self>,
-        arena: &Arena<S>,
-    ) -> NonNull<Thread> {
-        let mut thread = Thread::new(arena, place.addr().get());
-        // SAFETY: the caller's.
-        unsafe {
-            thread.waiting = &raw mut (*place.as_ptr()).waiting;
-            place.cast::<Thread>().write(thread);
-        }
-        place.cast()
-    }
-}
-
-/// The object that a thread has freed last: where it starts, and where its seal is.
-#[derive(Clone, Copy)]
-struct Newest {
-    start: usize,
-    end: usize,
-}
-
-impl Newest {
-    fn none() -> Self {
-        static CLEAR: [u64; 1] = [0];
-        let clear = CLEAR.as_ptr().expose_provenance();
-        Self { start: clear, end: clear + size_of_val(&CLEAR) }
-    }
-
-    /// Whether its first and its last word are.
-    #[inline(always)]
-    fn is_clear(self) -> bool {
-        clear::are_clear(self.start, self.end - size_of::<u64>())
-    }
-}
-
-/// Why a thread cannot go the fast way. Signal handlers look at it, and change it.
-#[derive(Clone, Copy)]
-#[repr(C, align(4))]
-struct Attention {
-    /// An object is to be looked at before the next one is given out.
-    look: u8,
-    /// The thread is inside hardened mode.
-    busy: u8,
-    /// A signal handler has left something to be freed.
-    deferred: u8,
-    unused: u8,
-}
-
-impl Attention {
-    const NONE: Self = Self { look: 0, busy: 0, deferred: 0, unused: 0 };
-
-    /// One comparison for all of them.
-    #[inline(always)]
-    fn is_none(self) -> bool {
-        u32::from_ne_bytes([self.look, self.busy, self.deferred, self.unused]) == 0
-    }
-
-    #[inline(always)]
-    fn is_none_but_look(self) -> bool {
-        u16::from_ne_bytes([self.busy, self.deferred]) == 0
-    }
-}
-
-/// What became of an object that might have been small and of the thread's own heap.
-pub enum TakenBack {
-    /// It waits.
-    Done,
-    /// It waits, and an object has left for it that the thread has no room for.
-    For(NonZeroUsize),
-    /// Nothing has changed: it is another one, or something is wrong.
-    Not,
+    pub(super) quarantine: Quarantine,
+    pub(super) freed_runs: Freed,
 }
 
 /// What a program did with an object that it must not.
@@ -208,7 +106,7 @@ impl<S: System> Arena<S> {
             let delta = self.granule_of(address).map_or(0, |g| self.tag(g).delta());
             granule - delta as usize * GRANULE
         };
-        Slot { start: address, size: class.size(), has_predecessor: address != base }
+        Slot::new(address, class.size(), address != base)
     }
 
     fn sealed_at(&self, address: usize) -> Result<InUse, Misuse> {
@@ -218,8 +116,7 @@ impl<S: System> Arena<S> {
         if found.class == Class::EMPTY {
             return Ok(InUse::Other);
         }
-        let slot =
-            Slot { start: address, size: found.class.size(), has_predecessor: found.index > 0 };
+        let slot = Slot::new(address, found.class.size(), found.index > 0);
         Ok(InUse::Small(slot, found.class))
     }
 
@@ -277,100 +174,6 @@ impl Thread {
             quarantine: Quarantine::new(),
             freed_runs: Freed::new(),
         }
-    }
-
-    /// Whether the thread may give out an object the fast way.
-    #[inline(always)]
-    pub fn may_give(&self) -> bool {
-        self.attention.is_none()
-    }
-
-    /// Whether it may take one back.
-    #[inline(always)]
-    pub fn may_take_back(&self) -> bool {
-        self.attention.is_none_but_look()
-    }
-
-    /// Marks the thread as inside hardened mode or not. The fences keep the compiler from moving
-    /// work out of the marked part; a signal handler runs on the same thread and needs no more.
-    #[inline(always)]
-    pub fn set_busy(&mut self, busy: bool) {
-        compiler_fence(Ordering::SeqCst);
-        self.attention.busy = busy.into();
-        compiler_fence(Ordering::SeqCst);
-    }
-
-    /// Whether it is.
-    #[inline(always)]
-    pub fn is_busy(&self) -> bool {
-        self.attention.busy != 0
-    }
-
-    /// Notes whether a signal handler has left something to be freed.
-    pub fn note_deferred(&mut self, deferred: bool) {
-        self.attention.deferred = deferred.into();
-    }
-
-    /// Gives out `size` bytes, all zero, if there is a tiny object for them at hand and nothing is
-    /// wrong. Otherwise nothing has changed, and [`Thread::give_small`] or [`Thread::allocate`] does
-    /// it or tells why not. The thread [may give](Thread::may_give) but for being busy.
-    #[inline(always)]
-    pub fn give_tiny(&mut self, size: usize) -> Option<NonZeroUsize> {
-        if size.wrapping_sub(1) >= Self::TINY_MAX {
-            return None;
-        }
-        let units = (size + super::seal::BYTES).div_ceil(UNIT);
-        let (class, size_of_slot) = (Class::of_units(units), units * UNIT);
-        self.give::<true>(class, size_of_slot, size)
-    }
-
-    /// The same for any small object.
-    #[inline(always)]
-    pub fn give_small(&mut self, size: usize) -> Option<NonZeroUsize> {
-        if size.wrapping_sub(1) >= Self::SMALL_MAX {
-            return None;
-        }
-        let class = Class::of_small(size + super::seal::BYTES);
-        self.give::<false>(class, Shape::of(class).size as usize, size)
-    }
-
-    #[inline(always)]
-    fn give<const IS_TINY: bool>(
-        &mut self,
-        class: Class,
-        size_of_slot: usize,
-        size: usize,
-    ) -> Option<NonZeroUsize> {
-        if !self.newest.is_clear() {
-            return None;
-        }
-        let (object, rest) = self.cache.top(class)?;
-        let start = object.get();
-        // What is before it was sealed when it was fetched.
-        let slot = Slot { start, size: size_of_slot, has_predecessor: false };
-        slot.open_ready::<IS_TINY>(&self.secret, size, |end| self.random.below(end)).ok()?;
-        self.cache.pop_to(class, rest);
-        // The objects at hand are in no order, so that the next is a miss of the cache otherwise.
-        let next = rest.last_word();
-        clear::fetch(next.wrapping_add(slot.room()));
-        if !IS_TINY {
-            clear::fetch(next);
-        }
-        if self.first {
-            self.note_given(Slot { has_predecessor: !start.is_multiple_of(GRANULE), ..slot });
-        }
-        Some(object)
-    }
-
-    /// Looks at the object given out last. Fails if it was damaged.
-    #[inline]
-    pub fn look<S: System>(&mut self, arena: &Arena<S>) -> bool {
-        self.first = arena.hardening.is_alone();
-        let is_whole = self.glance_at_given(arena).is_ok();
-        if is_whole {
-            self.forget_given();
-        }
-        is_whole
     }
 
     /// Gives out `size` bytes, all zero, if there is a medium object for them at hand. `Ok(None)`
@@ -495,18 +298,6 @@ impl Thread {
         Some(self.cache.shuffle(class, first, |end| random.below(end)))
     }
 
-    #[inline(always)]
-    fn note_given(&mut self, slot: Slot) {
-        self.given = slot;
-        self.attention.look = 1;
-    }
-
-    #[inline(always)]
-    fn forget_given(&mut self) {
-        self.given.start = Slot::NONE.start;
-        self.attention.look = 0;
-    }
-
     /// Looks at both objects that are looked at again and again.
     #[inline(always)]
     fn glance<S: System>(&self, arena: &Arena<S>) -> Result<(), Misuse> {
@@ -522,13 +313,15 @@ impl Thread {
             return Ok(());
         }
         let Newest { start, end } = self.newest;
-        let size = end + super::seal::BYTES - start;
-        Err((Damage::WhenFree, Slot { start, size, has_predecessor: false }))
+        Err((Damage::WhenFree, Slot { start, end, has_predecessor: false }))
     }
 
     /// Looks whether the object given out last is whole.
     #[inline(always)]
-    fn glance_at_given<S: System>(&self, arena: &Arena<S>) -> Result<(), (Damage, Slot)> {
+    pub(super) fn glance_at_given<S: System>(
+        &self,
+        arena: &Arena<S>,
+    ) -> Result<(), (Damage, Slot)> {
         if self.given.is_none() || !arena.hardening.is_alone() {
             return Ok(());
         }
@@ -538,72 +331,6 @@ impl Thread {
     #[inline(never)]
     fn inspect_given<S: System>(&self, arena: &Arena<S>) -> Option<Damage> {
         arena.hardening.while_alone(|| self.given.inspect(&self.secret).err()).flatten()
-    }
-
-    /// Takes back an object, if it is a small one of the thread's heap: of those, only tiny ones if
-    /// `IS_TINY`.
-    ///
-    /// # Safety
-    /// Nobody uses the object any longer, if it is one. The thread is leased, of the arena whose
-    /// region starts at `region`, and which is [alone](Arena::is_alone) as `alone` says.
-    #[inline(always)]
-    pub unsafe fn take_back<const IS_TINY: bool>(
-        &mut self,
-        region: usize,
-        alone: impl FnOnce() -> bool,
-        address: usize,
-    ) -> TakenBack {
-        let Some((mut class, mut shape)) = self.kept_at(region, address) else {
-            return TakenBack::Not;
-        };
-        let size = shape.size as usize;
-        if IS_TINY {
-            if size > TINY {
-                return TakenBack::Not;
-            }
-            // The same from here on, without a register for each.
-            (class, shape) = (Class::of_units(size / UNIT), Shape::of_tiny());
-        }
-        let slot = Slot { start: address, size, has_predecessor: !address.is_multiple_of(GRANULE) };
-        // Whatever is wrong, nothing has changed then that matters, and it is found once more.
-        if slot.retire::<IS_TINY>(&self.secret, || self.first && alone()).is_err() {
-            return TakenBack::Not;
-        }
-        self.note_newest(slot);
-        let random = self.random.next();
-        // SAFETY: leased, so that there is one.
-        let former = unsafe { &mut *self.waiting }.exchange((class, shape), address, random);
-        // SAFETY: only small classes have a shape with objects.
-        unsafe { core::hint::assert_unchecked(class.is_small()) };
-        match NonZeroUsize::new(former) {
-            Some(former) if !self.cache.push(class, former.get()) => TakenBack::For(former),
-            _ => TakenBack::Done,
-        }
-    }
-
-    /// The class of the small object that starts at an address, if there is one and the thread keeps
-    /// it: as [`ThreadCache::keep`] finds out, but that the class may be watched.
-    #[inline(always)]
-    fn kept_at(&self, region: usize, address: usize) -> Option<(Class, &'static Shape)> {
-        let offset = address.wrapping_sub(region);
-        let granule = offset / GRANULE;
-        if granule >= self.cache.limit {
-            return None;
-        }
-        // SAFETY: the map can be asked for all granules below the limit.
-        let class = unsafe { (*at::<AtomicU8>(self.cache.map + granule)).load(Ordering::Relaxed) };
-        let shape = Shape::of(Class(class));
-        let in_granule = offset as u32 % GRANULE as u32;
-        let starts = in_granule.wrapping_mul(shape.magic) < shape.magic;
-        (starts && in_granule < shape.span).then_some((Class(class), shape))
-    }
-
-    #[inline(always)]
-    fn note_newest(&mut self, slot: Slot) {
-        if self.given.start == slot.start {
-            self.forget_given();
-        }
-        self.newest = Newest { start: slot.start, end: slot.start + slot.room() };
     }
 
     /// Releases an object that has left for another one.
@@ -655,7 +382,7 @@ impl Thread {
     ) -> Result<(), Misuse> {
         self.note_newest(slot);
         let (held, random) = (Held::new(slot.start, class), self.random.next());
-        let former = self.quarantine.exchange(held, slot.size, random as usize);
+        let former = self.quarantine.exchange(held, slot.size(), random as usize);
         let done = former == Held::NONE || self.keep(arena, former, random >> 32);
         if done && !self.quarantine.is_overfull() {
             return Ok(());
@@ -668,7 +395,7 @@ impl Thread {
     fn sealed_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
         let found = arena.object_at(address).filter(|found| found.class != Class::EMPTY)?;
         let (size, has_predecessor) = (found.class.size(), found.index > 0);
-        Some((Slot { start: address, size, has_predecessor }, found.class))
+        Some((Slot::new(address, size, has_predecessor), found.class))
     }
 
     /// Keeps an object that leaves quarantine in its magazine, if that is this thread's and has

@@ -3,7 +3,7 @@
 //! look at a table and one exchange is all that there is to do.
 
 use super::seal::TINY;
-use crate::class::{CLASSES, Class, SMALL_CLASSES, info};
+use crate::class::{CLASSES, Class, SMALL_CLASSES, SMALL_MAX, info};
 
 /// The most objects of a class.
 const MOST: usize = 32;
@@ -29,18 +29,26 @@ pub(super) struct Shape {
 }
 
 /// For as many classes as a byte can name, so that none is out of bounds.
-static SHAPES: [Shape; 1 << u8::BITS] = {
+type Shapes = [Shape; 1 << u8::BITS];
+
+/// Those of all small classes whose objects have bytes.
+static SHAPES: Shapes = shapes_up_to(SMALL_MAX);
+
+/// Those of tiny ones only: a table of its own is one comparison less.
+static TINY_SHAPES: Shapes = shapes_up_to(TINY);
+
+const fn shapes_up_to(most: usize) -> Shapes {
     let none = Shape { magic: 0, span: 0, size: 0, last_place: 0 };
     let mut all = [none; 1 << u8::BITS];
     let mut n = Class::EMPTY.0 as usize + 1;
-    while n <= SMALL_CLASSES {
+    while n <= SMALL_CLASSES && info(n).size as usize <= most {
         let info = info(n);
         let last_place = places(info.size as usize) as u32 - 1;
         all[n] = Shape { magic: info.magic, span: info.span, size: info.size, last_place };
         n += 1;
     }
     all
-};
+}
 
 const _: () = assert!(SMALL_CLASSES < CLASSES);
 
@@ -64,6 +72,12 @@ impl Shape {
     #[inline(always)]
     pub(super) fn of(class: Class) -> &'static Self {
         &SHAPES[usize::from(class.0)]
+    }
+
+    /// That of a class whose objects are tiny.
+    #[inline(always)]
+    pub(super) fn of_tiny_class(class: Class) -> &'static Self {
+        &TINY_SHAPES[usize::from(class.0)]
     }
 }
 
@@ -117,6 +131,9 @@ mod tests {
             let may_wait = class.is_small() && class != Class::EMPTY;
             assert_eq!(shape.magic != 0, may_wait, "{n}");
             assert!(!may_wait || shape.size as usize == class.size() && shape.last_place >= 7);
+            let tiny = Shape::of_tiny_class(class);
+            assert_eq!(tiny.magic != 0, may_wait && class.size() <= TINY);
+            assert!(tiny.magic == 0 || tiny.span == shape.span && tiny.size == shape.size);
         }
     }
 
