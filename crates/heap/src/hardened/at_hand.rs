@@ -1,6 +1,6 @@
 //! The way of most objects: small ones that a thread has at hand, or takes back of its own heap.
 //! What is done for each is what hardened mode costs, so nothing else is done here: whatever is
-//! unusual, these functions leave everything as it was, and those in `thread` do it or tell why not.
+//! unusual, these functions leave everything as it was; those in `thread` do it or tell why not.
 
 use super::clear;
 use super::seal::{BYTES, Slot};
