@@ -1,6 +1,8 @@
-//! H9, H18, H19, H26: what is in the process beside Freehold: a malloc of the program's own, tools
-//! that replace malloc to watch it, other preloaded libraries, and other kinds of programs.
+//! H9, H18, H19, H25, H26: what is in the process beside Freehold: a malloc of the program's own,
+//! tools that replace malloc to watch it, other preloaded libraries, and other kinds of programs.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::support::child::{Child, Ended};
@@ -17,6 +19,42 @@ fn a_static_program_that_a_preloaded_shell_starts_is_left_alone() {
     let ended = Child::new("sh").args(["-c", "\"$0\"; exit $?"]).arg(program).freehold().run();
     let ended = ended.succeeded();
     ended.check(ended.err().is_empty(), "nothing was to be said");
+}
+
+/// A copy of a program that gets root's rights from whoever starts it; `None` where that cannot be
+/// made.
+fn set_user_id(program: &Path) -> Option<(tempfile::TempDir, PathBuf)> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let copy = directory.path().join("program");
+    let everybody = Permissions::from_mode(0o755);
+    fs::set_permissions(directory.path(), everybody).expect("it is this user's");
+    fs::copy(program, &copy).expect("there is room");
+    fs::set_permissions(&copy, Permissions::from_mode(0o4755)).expect("it is this user's");
+    let is_roots = fs::metadata(&copy).expect("it is there").uid() == 0;
+    is_roots.then_some((directory, copy))
+}
+
+#[test]
+fn a_set_user_id_program_is_left_alone() {
+    let program = compile::c("set_user_id.c");
+    let Some(setpriv) = tools::find("setpriv") else { return };
+    let Some((_directory, copy)) = set_user_id(&program) else {
+        return tools::skip("only root can make programs that give root's rights");
+    };
+    let ended = Child::new(setpriv)
+        .args(["--reuid=65534", "--clear-groups"])
+        .arg(copy)
+        .env("FREEHOLD_HARDEN", "1")
+        .freehold()
+        .run()
+        .succeeded();
+    if ended.number("gained") == 0 {
+        return tools::skip("no rights are given where temporary files are (nosuid)");
+    }
+    ended.check(ended.number("secure") == 1, "it was to be started with care");
+    ended.check(ended.number("served") == 0, "it was to have the C library's malloc");
+    let plain = Child::new(program).freehold().run().succeeded();
+    plain.check(plain.number("served") == 1, "the same program without rights was to be served");
 }
 
 /// A program in which a sanitizer stands, which replaces malloc within the program itself: its

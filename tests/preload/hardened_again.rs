@@ -21,7 +21,7 @@ fn in_hardened_mode_memory_ends_with_enomem_at_a_limit_and_can_be_had_again() {
 }
 
 #[test]
-fn in_hardened_mode_small_objects_go_back_when_memory_is_trimmed_and_large_ones_before() {
+fn in_hardened_mode_objects_go_back_when_memory_is_trimmed_and_the_largest_before() {
     let program = Child::new(compile::c("extensions.c")).arg("trim_lowers_rss");
     program.env("FREEHOLD_HARDEN", "1").freehold().run().succeeded();
 }

@@ -3,8 +3,8 @@
 //! packages that `cargo xtask peers` builds them from. `docs/compatibility.md` says which do not
 //! apply, and why.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde_json::Value;
 
@@ -65,6 +65,36 @@ fn the_malloc_tests_of_glibc_pass() {
         .succeeded();
     for test in GLIBC {
         Child::new(built.join(test)).dir(&built).freehold().run().succeeded();
+    }
+}
+
+/// The tests of libc-test that are about memory, by their paths in its sources.
+const LIBC_TEST: [&str; 8] = [
+    "src/functional/pthread_cancel.c",
+    "src/functional/pthread_tsd.c",
+    "src/functional/tls_init.c",
+    "src/regression/malloc-0.c",
+    "src/regression/malloc-brk-fail.c",
+    "src/regression/malloc-oom.c",
+    "src/regression/pthread_create-oom.c",
+    "src/regression/setenv-oom.c",
+];
+
+#[test]
+fn the_malloc_tests_of_libc_test_pass() {
+    let Some(sources) = env::var_os("FREEHOLD_LIBC_TEST").map(PathBuf::from) else {
+        // No package has them, so that they are nobody's to require.
+        return tools::say("skipped: FREEHOLD_LIBC_TEST names no sources of libc-test");
+    };
+    let common = sources.join("src/common");
+    let headers = format!("-I{}", common.display());
+    let names = ["fdfill", "memfill", "print", "rand", "setrlim", "utf8", "vmfill"];
+    let shared = names.map(|name| common.join(name).with_extension("c").display().to_string());
+    let options = ["-w", "-pthread", "-D_GNU_SOURCE", &headers].map(str::to_owned);
+    let arguments: Vec<_> = options.iter().chain(&shared).map(String::as_str).collect();
+    for test in LIBC_TEST {
+        let program = compile::file("cc", &sources.join(test), &arguments);
+        Child::new(program).freehold().run().succeeded();
     }
 }
 

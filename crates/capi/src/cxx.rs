@@ -2,7 +2,7 @@
 //! the fast path; `freehold_cxx` has the others, and what happens when there is no memory.
 
 use core::ffi::c_void;
-use freehold_rt::slow;
+use freehold_rt::slow::{self, AtHand};
 
 extern "C" fn allocate(size: usize, align: usize) -> *mut c_void {
     let object = if align <= freehold_cxx::USUAL_ALIGN {
@@ -31,6 +31,30 @@ extern "C-unwind" fn new_slow(size: usize) -> *mut c_void {
 // A function of its own, so that the one above need not save anything.
 #[inline(never)]
 extern "C-unwind" fn new_rarely(size: usize) -> *mut c_void {
+    match AtHand::of_this_thread() {
+        Some(thread) => new_hardened(thread, size),
+        None => new_otherwise(size),
+    }
+}
+
+#[inline(never)]
+fn new_hardened(thread: AtHand, size: usize) -> *mut c_void {
+    match thread.allocate_tiny(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => new_hardened_small(thread, size),
+    }
+}
+
+#[inline(never)]
+fn new_hardened_small(thread: AtHand, size: usize) -> *mut c_void {
+    match thread.allocate(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => new_otherwise(size),
+    }
+}
+
+#[inline(never)]
+extern "C-unwind" fn new_otherwise(size: usize) -> *mut c_void {
     freehold_cxx::new(size, freehold_cxx::USUAL_ALIGN, allocate)
 }
 

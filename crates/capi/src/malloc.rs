@@ -2,7 +2,7 @@
 
 use crate::errno::{EINVAL, ENOMEM, checked, failed};
 use core::ffi::c_void;
-use freehold_rt::slow;
+use freehold_rt::slow::{self, AtHand};
 
 /// `malloc(3)`.
 #[cfg(target_arch = "x86_64")]
@@ -34,7 +34,32 @@ extern "C" fn malloc_slow(size: usize) -> *mut c_void {
 // A function of its own, so that the one above need not save anything.
 #[inline(never)]
 extern "C" fn malloc_rarely(size: usize) -> *mut c_void {
+    match AtHand::of_this_thread() {
+        Some(thread) => malloc_hardened(thread, size),
+        None => malloc_otherwise(size),
+    }
+}
+
+#[inline(never)]
+extern "C" fn malloc_otherwise(size: usize) -> *mut c_void {
     checked(slow::allocate_rarely(size))
+}
+
+// As before: what needs nothing saved comes first, and ends with the call of the rest.
+#[inline(never)]
+fn malloc_hardened(thread: AtHand, size: usize) -> *mut c_void {
+    match thread.allocate_tiny(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => malloc_hardened_small(thread, size),
+    }
+}
+
+#[inline(never)]
+fn malloc_hardened_small(thread: AtHand, size: usize) -> *mut c_void {
+    match thread.allocate(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => malloc_otherwise(size),
+    }
 }
 
 /// `free(3)`. Leaves `errno` alone.

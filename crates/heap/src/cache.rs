@@ -42,6 +42,20 @@ pub enum Holding {
     Ended,
 }
 
+/// The next free slot of a magazine once its top object has been taken out.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest(usize);
+
+impl Rest {
+    /// The object that comes next, or anything if there is none.
+    #[inline(always)]
+    pub(crate) fn last_word(self) -> usize {
+        // SAFETY: a word of the magazine: that of an object, or the first one, which is not for
+        // objects.
+        unsafe { at::<usize>(self.0 - SLOT).read() }
+    }
+}
+
 /// What became of a full magazine that was to be set aside.
 pub(crate) enum SetAside {
     /// It was, and an empty one is in its place.
@@ -124,15 +138,36 @@ impl ThreadCache {
         at(unsafe { at::<usize>(*top).read() })
     }
 
-    /// The object of a small class that [`ThreadCache::pop`] would take.
-    #[inline]
-    pub(crate) fn peek(&self, class: Class) -> Option<NonZeroUsize> {
+    /// The object of a small class that [`ThreadCache::pop`] would take, and the place that would
+    /// be the next free slot then.
+    #[inline(always)]
+    pub(crate) fn top(&self, class: Class) -> Option<(NonZeroUsize, Rest)> {
         let top = self.tops[usize::from(class.0)];
         if top as u8 <= EMPTY {
             return None;
         }
-        // SAFETY: below the next free slot there is one with an object.
-        NonZeroUsize::new(unsafe { at::<usize>(top - SLOT).read() })
+        // SAFETY: below the next free slot there is one with an object, which is not null.
+        let object = unsafe { NonZeroUsize::new_unchecked(at::<usize>(top - SLOT).read()) };
+        Some((object, Rest(top - SLOT)))
+    }
+
+    /// Takes the object out that [`ThreadCache::top`] has shown.
+    #[inline(always)]
+    pub(crate) fn pop_to(&mut self, class: Class, rest: Rest) {
+        self.tops[usize::from(class.0)] = rest.0;
+    }
+
+    /// Calls `f` with each object in the magazine of a class.
+    pub(crate) fn each(&self, class: Class, f: impl FnMut(usize)) {
+        let top = self.tops[usize::from(class.0)];
+        if top != 0 {
+            let rounds = Magazine::rounds_below(top);
+            // SAFETY: slots with an object of a magazine of this thread's.
+            unsafe { Magazine::objects(Magazine::of_slot(top), rounds) }
+                .iter()
+                .copied()
+                .for_each(f);
+        }
     }
 
     /// Brings the magazine of a class and one more object into another order, and takes one out:
@@ -186,13 +221,14 @@ impl ThreadCache {
     #[inline]
     pub(crate) fn push(&mut self, class: Class, object: usize) -> bool {
         let top = &mut self.tops[usize::from(class.0)];
-        let next = *top + SLOT;
-        if next as u8 == 0 || *top == 0 {
+        // One comparison for both: the low byte of the next free slot is 0 only where there is no
+        // magazine.
+        if (*top as u8).wrapping_sub(EMPTY) >= FULL - EMPTY {
             return false;
         }
         // SAFETY: the next free slot of a magazine of this thread's.
         unsafe { at::<usize>(*top).write(object) };
-        *top = next;
+        *top += SLOT;
         true
     }
 
@@ -580,9 +616,11 @@ mod tests {
                 assert!(cache.push_any(CLASS, object, |end| choice.min(end - 1)));
             }
             assert!(!cache.push_any(CLASS, 99, |_| 0), "a full magazine took one more");
-            assert_eq!(cache.peek(CLASS).map(NonZeroUsize::get), Some(cache.pop(CLASS).addr()));
-            assert_eq!(take_all(&mut cache).len(), ROUNDS - 1);
-            assert_eq!(cache.peek(CLASS), None);
+            let (top, rest) = cache.top(CLASS).unwrap();
+            assert_eq!(top.get(), cache.pop(CLASS).addr());
+            assert_eq!(rest.last_word(), cache.pop(CLASS).addr());
+            assert_eq!(take_all(&mut cache).len(), ROUNDS - 2);
+            assert!(cache.top(CLASS).is_none());
         }
         let mut last_first = cache();
         (1..=3).for_each(|object| assert!(last_first.push_any(CLASS, object, |_| 0)));

@@ -81,6 +81,13 @@ impl Class {
         Self(const { &SMALL_CLASS }[size])
     }
 
+    /// The class of objects of so many units, up to those that are a unit apart.
+    #[inline]
+    pub(crate) fn of_units(units: usize) -> Self {
+        debug_assert!((1..=EVEN).contains(&units));
+        Self((units + FIRST - 1) as u8)
+    }
+
     /// The class of a medium request: more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
     #[inline]
     pub fn of_medium(size: usize) -> Self {
@@ -209,7 +216,7 @@ const fn medium_granules(size: usize) -> usize {
     best
 }
 
-const fn info(n: usize) -> Info {
+pub(crate) const fn info(n: usize) -> Info {
     if n == 0 {
         return Info {
             size: 0,

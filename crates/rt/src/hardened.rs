@@ -3,9 +3,10 @@
 
 use crate::tls::{self, Local};
 use crate::{background, emergency, exit, foreign, process, report, slow};
+use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
-use freehold_heap::hardened::{Misuse, Secret, Thread};
+use freehold_heap::hardened::{Misuse, Secret, TakenBack, Thread};
 use freehold_heap::heap::Heap;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
@@ -24,21 +25,37 @@ fn enter<R>(f: impl FnOnce(&mut Thread, &'static Arena<Linux>) -> R) -> Option<R
     // SAFETY: the thread's own storage. The busy mark keeps signal handlers from making a second
     // reference while this one is in use.
     let local = unsafe { &mut *tls::local() };
-    if local.cache.is_busy() {
+    // SAFETY: what is leased to this thread; only looked at.
+    let is_at_it = unsafe { local.hardened.as_ref() }.is_some_and(Thread::is_busy);
+    if local.cache.is_busy() || is_at_it {
         return None;
     }
     let arena = process::arena_in_mode()?;
     local.cache.set_busy(true);
-    let result = match NonNull::new(local.in_mode.cast::<Thread>()) {
-        // SAFETY: leased to this thread.
-        Some(mut thread) => f(unsafe { thread.as_mut() }, arena),
+    let result = match NonNull::new(local.hardened) {
+        Some(thread) => {
+            let thread = AtHand(thread);
+            let result = f(thread.enter(), arena);
+            thread.leave();
+            result
+        }
         None => begin(local, arena, f),
     };
+    leave(local);
+    Some(result)
+}
+
+/// Ends what has begun with marking the thread; references to what it has are not used again.
+#[inline]
+fn leave(local: &mut Local) {
     local.cache.set_busy(false);
     if !local.deferred.is_null() {
+        // SAFETY: what is leased to this thread, which does not use it at the moment.
+        if let Some(thread) = unsafe { local.hardened.as_mut() } {
+            thread.note_deferred(false);
+        }
         slow::free_deferred(local);
     }
-    Some(result)
 }
 
 /// Runs `f` in a thread that has nothing at hand: with what it has from now on, or, if it is about
@@ -52,7 +69,7 @@ fn begin<R>(
     let may_keep = !local.has_ended;
     exit::arrange(local);
     if let Some(mut place) = may_keep.then(|| arena.lease_hardened()).flatten() {
-        local.in_mode = place.as_ptr().cast();
+        local.hardened = place.as_ptr();
         // SAFETY: leased to this thread just now.
         return f(unsafe { place.as_mut() }, arena);
     }
@@ -71,55 +88,89 @@ fn or_report<T>(function: &str, result: Result<T, Misuse>) -> T {
     }
 }
 
-/// What the thread has at hand, and the arena, if it has anything and is not busy: marked busy from
-/// here to [`leave`]. The same as [`enter`] for what must be fast.
-#[inline(always)]
-fn try_enter<'a>() -> Option<(&'a mut Local, &'a mut Thread, &'static Arena<Linux>)> {
-    // SAFETY: as in `enter`.
-    let local = unsafe { &mut *tls::local() };
-    let thread = local.in_mode.cast::<Thread>();
-    if local.cache.is_busy() || thread.is_null() {
-        return None;
+/// What a thread has at hand in hardened mode.
+///
+/// The functions here are written so that the common case needs few registers and no stack: each
+/// ends with the call of what goes on where it cannot.
+#[derive(Clone, Copy)]
+pub struct AtHand(NonNull<Thread>);
+
+impl AtHand {
+    /// That of the calling thread, if it has anything.
+    #[inline(always)]
+    pub fn of_this_thread() -> Option<Self> {
+        NonNull::new(tls::hardened()).map(Self)
     }
-    let arena = process::arena_in_mode()?;
-    local.cache.set_busy(true);
-    // SAFETY: leased to this thread, and in use by nobody else, for it was not busy.
-    Some((local, unsafe { &mut *thread }, arena))
+
+    /// Gives out `size` bytes, all zero, if they make a tiny object, there is one at hand, and
+    /// nothing is wrong or to be done first. Otherwise [`AtHand::allocate`] may.
+    #[inline(always)]
+    pub fn allocate_tiny(self, size: usize) -> Option<NonNull<u8>> {
+        // SAFETY: leased to this thread.
+        if !unsafe { self.0.as_ref() }.may_give() {
+            return None;
+        }
+        let given = self.enter().give_tiny(size);
+        self.leave();
+        given.map(at_not_null)
+    }
+
+    /// Gives out a small object of `size` bytes, all zero, if there is one at hand and nothing is
+    /// wrong.
+    #[inline(always)]
+    pub fn allocate(self, size: usize) -> Option<NonNull<u8>> {
+        // SAFETY: leased to this thread.
+        if !unsafe { self.0.as_ref() }.may_give() && !self.look() {
+            return None;
+        }
+        let given = self.enter().give_small(size);
+        self.leave();
+        given.map(at_not_null)
+    }
+
+    /// Looks at the object given out last. Fails if there is something else to be done first, or if
+    /// it is damaged: the general way finds that once more.
+    #[inline(never)]
+    fn look(self) -> bool {
+        let Some(arena) = process::arena_in_mode() else { return false };
+        // SAFETY: as above.
+        if !unsafe { self.0.as_ref() }.may_take_back() {
+            return false;
+        }
+        let whole = self.enter().look(arena);
+        self.leave();
+        whole
+    }
+
+    /// Marks the thread as busy until [`AtHand::leave`].
+    #[inline(always)]
+    fn enter<'a>(mut self) -> &'a mut Thread {
+        // SAFETY: leased to this thread, and in use by nobody else: it was not busy.
+        let thread = unsafe { self.0.as_mut() };
+        thread.set_busy(true);
+        thread
+    }
+
+    #[inline(always)]
+    fn leave(mut self) {
+        // SAFETY: as above; what `enter` has given is not used any longer.
+        unsafe { self.0.as_mut() }.set_busy(false);
+    }
 }
 
-/// Ends what [`try_enter`] has begun; references to what the thread has at hand are not used again.
 #[inline(always)]
-fn leave(local: &mut Local) {
-    local.cache.set_busy(false);
-    if !local.deferred.is_null() {
-        slow::free_deferred(local);
-    }
-}
-
-/// As `Mode::allocate_small`.
-#[inline(always)]
-pub(crate) fn allocate_small(size: usize) -> *mut u8 {
-    if size > Thread::SMALL_MAX {
-        return allocate_medium(size);
-    }
-    let Some((local, thread, arena)) = try_enter() else { return allocate(size, UNIT) };
-    let taken = thread.allocate_small(arena, size);
-    leave(local);
-    match taken {
-        Some(address) => at(address.get()),
-        None => allocate(size, UNIT),
-    }
+fn at_not_null(address: NonZeroUsize) -> NonNull<u8> {
+    // SAFETY: it is not 0.
+    unsafe { NonNull::new_unchecked(at(address.get())) }
 }
 
 /// As `Mode::allocate_medium`.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn allocate_medium(size: usize) -> *mut u8 {
-    let Some((local, thread, arena)) = try_enter() else { return allocate(size, UNIT) };
-    let taken = thread.allocate_medium(arena, size);
-    leave(local);
-    match or_report("malloc", taken) {
-        Some(address) => at(address),
-        None => allocate(size, UNIT),
+    let taken = enter(|thread, arena| thread.allocate_medium(arena, size));
+    match taken.map(|taken| or_report("malloc", taken)) {
+        Some(Some(address)) => at(address),
+        Some(None) | None => allocate(size, UNIT),
     }
 }
 
@@ -136,34 +187,78 @@ pub(crate) fn allocate(size: usize, align: usize) -> *mut u8 {
     taken.map_or(ptr::null_mut(), at)
 }
 
-/// As `Mode::deallocate`.
-#[inline(always)]
-pub(crate) unsafe fn deallocate(object: *mut u8) {
-    let Some((local, thread, arena)) = try_enter() else {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_otherwise(object) };
-    };
-    // SAFETY: as above.
-    let freed = unsafe { thread.free(arena, object.addr()) };
-    let wish = thread.cache.take_wish_for_help();
-    leave(local);
-    if let Err(Misuse(invalid)) = freed {
-        slow::deallocate_other(object, invalid);
+/// As `Mode::deallocate`, in a thread that has something at hand.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+pub(crate) unsafe fn deallocate_at_hand(thread: AtHand, object: *mut u8) {
+    // SAFETY: leased to this thread.
+    if !unsafe { thread.0.as_ref() }.may_take_back() {
+        // SAFETY: the caller's promise.
+        return unsafe { deallocate(object) };
     }
-    if wish {
-        background::start();
+    let (region, address) = (process::region(), object.addr());
+    // SAFETY: the caller's promise.
+    let taken = unsafe { thread.enter().take_back::<true>(region, is_alone, address) };
+    thread.leave();
+    match taken {
+        TakenBack::Done => {}
+        TakenBack::For(former) => let_go(former),
+        // SAFETY: as above.
+        TakenBack::Not => unsafe { deallocate_small(thread, object) },
     }
 }
 
-/// Takes an object back in a thread that has nothing at hand or is busy.
-#[cold]
+/// Whether no other thread has begun.
+#[inline(always)]
+fn is_alone() -> bool {
+    // SAFETY: who has something at hand has got it from the arena.
+    unsafe { process::arena_in_mode().unwrap_unchecked() }.is_alone()
+}
+
+/// The same for what is not tiny.
+///
+/// # Safety
+/// As there.
 #[inline(never)]
-unsafe fn deallocate_otherwise(object: *mut u8) {
+unsafe fn deallocate_small(thread: AtHand, object: *mut u8) {
+    let (region, address) = (process::region(), object.addr());
+    // SAFETY: the caller's promise.
+    let taken = unsafe { thread.enter().take_back::<false>(region, is_alone, address) };
+    thread.leave();
+    match taken {
+        TakenBack::Done => {}
+        TakenBack::For(former) => let_go(former),
+        // SAFETY: as above.
+        TakenBack::Not => unsafe { deallocate(object) },
+    }
+}
+
+/// Releases an object that has waited, and for which the thread has no room.
+#[inline(never)]
+fn let_go(former: NonZeroUsize) {
+    let entered =
+        enter(|thread, arena| (thread.let_go(arena, former), thread.cache.take_wish_for_help()));
+    finish(at(former.get()), entered);
+}
+
+/// As `Mode::deallocate`.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+pub(crate) unsafe fn deallocate(object: *mut u8) {
     let entered = enter(|thread, arena| {
         // SAFETY: the caller gives the object up.
         let freed = unsafe { thread.free(arena, object.addr()) };
         (freed, thread.cache.take_wish_for_help())
     });
+    finish(object, entered);
+}
+
+/// Does what is left to do after an attempt to take an object back: `None` if the thread was busy.
+fn finish(object: *mut u8, entered: Option<(Result<(), Misuse>, bool)>) {
     match entered {
         Some((freed, wish)) => {
             if let Err(Misuse(invalid)) = freed {
@@ -181,8 +276,14 @@ unsafe fn deallocate_otherwise(object: *mut u8) {
 /// Remembers an object to be freed when the thread is no longer busy, if there is room in it for a
 /// link. Otherwise it is lost.
 fn defer(object: *mut u8) {
-    if usable_size("free", object) >= size_of::<*mut u8>() {
-        slow::link_deferred(object);
+    if usable_size("free", object) < size_of::<*mut u8>() {
+        return;
+    }
+    slow::link_deferred(object);
+    // SAFETY: the thread's own storage, and what is leased to it. The thread that was interrupted
+    // is at it, and looks at this note only when it begins.
+    if let Some(thread) = unsafe { (*tls::local()).hardened.as_mut() } {
+        thread.note_deferred(true);
     }
 }
 
@@ -234,8 +335,7 @@ pub(crate) fn end_thread() {
     // SAFETY: the thread's own storage, and nothing of ours is using it.
     let local = unsafe { &mut *tls::local() };
     local.has_ended = true;
-    let (Some(arena), Some(mut place)) =
-        (process::arena_in_mode(), NonNull::new(local.in_mode.cast::<Thread>()))
+    let (Some(arena), Some(mut place)) = (process::arena_in_mode(), NonNull::new(local.hardened))
     else {
         return;
     };
@@ -244,7 +344,7 @@ pub(crate) fn end_thread() {
     let thread = unsafe { place.as_mut() };
     let ended = thread.end(arena);
     let wish = thread.cache.take_wish_for_help();
-    local.in_mode = ptr::null_mut();
+    local.hardened = ptr::null_mut();
     // SAFETY: leased to this thread, ended, and forgotten.
     unsafe { arena.give_back_hardened(place) };
     local.cache.set_busy(false);
@@ -262,6 +362,6 @@ pub(crate) fn after_fork_in_child(arena: &Arena<Linux>) {
 /// The heap of the calling thread, which is busy, if it has one.
 pub(crate) fn heap() -> Option<&'static Heap> {
     // SAFETY: the thread's own storage, and what is leased to it, which nothing of ours is using.
-    let mine = unsafe { (*tls::local()).in_mode.cast::<Thread>().as_ref() };
+    let mine = unsafe { (*tls::local()).hardened.as_ref() };
     mine.and_then(|thread| thread.cache.heap())
 }

@@ -8,8 +8,8 @@
 //! To add a mode: a variant of [`Mode`], which [`Mode::named`] finds in the environment; a module
 //! with the functions that the variants of [`hardened`] stand for here; and, if the mode needs one,
 //! another kind of arena in [`Mode::create_arena`]. The mode's module keeps what a thread has in
-//! `Local::in_mode`, and marks the thread as busy while it is inside the mode, so that signal
-//! handlers find it so (`slow`).
+//! `Local`, and marks the thread as busy while it is inside the mode, so that signal handlers find
+//! it so (`slow`).
 
 use crate::{debugging, guarded, hardened};
 use core::fmt::Write;
@@ -104,15 +104,6 @@ impl Mode {
                 hardened::allocate(size, align)
             }
             Self::Debugging => debugging::allocate(size, align, zeroed),
-        }
-    }
-
-    /// As [`Mode::allocate`], for a small object that need not be aligned in particular.
-    #[inline]
-    pub(crate) fn allocate_small(self, size: usize) -> *mut u8 {
-        match self {
-            Self::Hardened => hardened::allocate_small(size),
-            Self::Debugging => debugging::allocate(size, UNIT, false),
         }
     }
 

@@ -21,7 +21,6 @@ const UNMADE: u32 = 0;
 const MADE: u32 = 1;
 
 /// The start of the arena's region.
-#[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn region() -> usize {
     REGION.load(Ordering::Relaxed)

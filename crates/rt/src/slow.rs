@@ -6,7 +6,9 @@
 
 use crate::mode::Mode;
 use crate::tls::{self, Local};
-use crate::{background, debugging, emergency, exit, foreign, guarded, mode, process, report};
+use crate::{
+    background, debugging, emergency, exit, foreign, guarded, hardened, mode, process, report,
+};
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
@@ -18,6 +20,8 @@ use freehold_heap::layout::{Granule, UNIT, at};
 use freehold_heap::medium::Given;
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, System};
+
+pub use crate::hardened::AtHand;
 
 /// Runs `f` with the thread's storage and the arena, marked busy. `None` if the thread is busy
 /// already, or there is no arena.
@@ -121,9 +125,8 @@ fn count_fetched(local: &mut Local, size: usize, align: usize) {
 /// Gives out an object of a small class whose magazine is empty.
 #[inline(never)]
 fn refill(size: usize) -> *mut u8 {
-    // Asked for first: in a mode every small object comes here, and otherwise one in many.
     if let Some(mode) = mode::current() {
-        return mode.allocate_small(size);
+        return mode.allocate(size, UNIT, false);
     }
     if is_guarded_due() {
         let object = allocate_guarded(size, UNIT);
@@ -145,10 +148,17 @@ fn refill(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
-    match allocate_medium_at_hand(size) {
+    let object = allocate_medium_at_hand(size).or_else(|| allocate_hardened(size));
+    match object {
         Some(object) => object.as_ptr(),
         None => allocate_rarely(size),
     }
+}
+
+/// Gives out a small object that the thread has at hand in hardened mode, if `size` is that of one.
+#[inline]
+fn allocate_hardened(size: usize) -> Option<NonNull<u8>> {
+    AtHand::of_this_thread()?.allocate(size)
 }
 
 /// Gives out a medium object that the thread has at hand, if `size` is that of one and it has any.
@@ -277,29 +287,36 @@ pub unsafe fn deallocate(object: *mut u8) {
     if object.is_null() {
         return;
     }
+    let Some(arena) = process::existing_arena() else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_in_mode(object) };
+    };
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
-        // SAFETY: the caller gives the object up.
-        return unsafe {
-            match arena.slab_at(object.addr()) {
-                Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
-                Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
-                Found::Run => deallocate_run(cache, arena, object),
-                Found::Other => deallocate_rarely(object),
-            }
-        };
+    // SAFETY: the caller gives the object up.
+    unsafe {
+        if cache.is_busy() {
+            return deallocate_rarely(object);
+        }
+        match arena.slab_at(object.addr()) {
+            Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
+            Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
+            Found::Run => deallocate_run(cache, arena, object),
+            Found::Other => deallocate_rarely(object),
+        }
     }
-    // SAFETY: as above.
-    unsafe { deallocate_in_mode(object) }
 }
 
-/// Takes an object back in a mode, or from a thread that is busy.
+/// Takes an object back where there is no arena, or that of a mode.
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_in_mode(object: *mut u8) {
-    match mode::current() {
+    if let Some(thread) = AtHand::of_this_thread() {
         // SAFETY: the caller gives the object up.
+        return unsafe { hardened::deallocate_at_hand(thread, object) };
+    }
+    match mode::current() {
+        // SAFETY: as above.
         Some(mode) => unsafe { mode.deallocate(object) },
         // SAFETY: as above.
         None => unsafe { deallocate_rarely(object) },

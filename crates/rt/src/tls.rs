@@ -14,6 +14,7 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, SMALL_CLASS, SMALL_MAX};
+use freehold_heap::hardened::Thread;
 #[cfg(target_arch = "x86_64")]
 use freehold_heap::layout::{GRANULE, GRANULE_SHIFT, at};
 #[cfg(target_arch = "x86_64")]
@@ -26,8 +27,8 @@ pub(crate) struct Local {
     pub(crate) cache: ThreadCache,
     /// Objects freed by a signal handler while the thread was inside a slow path.
     pub(crate) deferred: *mut u8,
-    /// What the thread has at hand in a mode (`mode`), or null.
-    pub(crate) in_mode: *mut (),
+    /// What the thread has at hand in hardened mode, or null.
+    pub(crate) hardened: *mut Thread,
     /// Whether the thread's exit handler is set.
     pub(crate) will_exit: bool,
     /// Whether that has been run, in a mode.
@@ -98,6 +99,32 @@ macro_rules! naked_allocate {
             slow = sym $slow,
         )
     };
+}
+
+/// What the thread has at hand in hardened mode, or null.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn hardened() -> *mut Thread {
+    let thread: usize;
+    // SAFETY: reads the thread's own storage.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr fs:[{1} + {hardened}]",
+            out(reg) thread,
+            in(reg) distance(),
+            hardened = const offset_of!(Local, hardened),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    at(thread)
+}
+
+/// What the thread has at hand in hardened mode, or null.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn hardened() -> *mut Thread {
+    // SAFETY: the thread's own storage.
+    unsafe { (*local()).hardened }
 }
 
 /// Takes an object out of the magazine of `class`, if there is one.

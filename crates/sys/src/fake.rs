@@ -160,6 +160,18 @@ impl System for Fake {
         unsafe { self.real.guard(at, bytes) }
     }
 
+    unsafe fn hide(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.hide(at, bytes) }
+    }
+
+    unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
+        self.check(at, bytes);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.real.reveal(at, bytes) }
+    }
+
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.

@@ -22,12 +22,14 @@ const MOST_RANGES: usize = 8 * 1024;
 pub(crate) struct Guards {
     /// Ranges whose rights are changed, about. Relaxed everywhere: a bound, not a promise.
     ranges: AtomicUsize,
+    /// Ranges that are hidden. Relaxed, as above.
+    hidden: AtomicUsize,
 }
 
 impl Guards {
     /// Nothing yet.
     pub(crate) const fn new() -> Self {
-        Self { ranges: AtomicUsize::new(0) }
+        Self { ranges: AtomicUsize::new(0), hidden: AtomicUsize::new(0) }
     }
 
     /// Drops the contents of a range, and makes it inaccessible if that can be had. Returns whether
@@ -47,7 +49,7 @@ impl Guards {
                 core::ptr::write_bytes(core::ptr::with_exposed_provenance_mut::<u8>(at), 0, bytes);
             }
         }
-        if self.ranges.load(Ordering::Relaxed) >= MOST_RANGES {
+        if self.has_no_room() {
             return false;
         }
         // SAFETY: as above.
@@ -71,6 +73,38 @@ impl Guards {
         let done = unsafe { protect(at, bytes, PROT_READ_WRITE) };
         let fewer = |ranges: usize| ranges.checked_sub(usize::from(done));
         let _ = self.ranges.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        done
+    }
+}
+
+impl Guards {
+    fn has_no_room(&self) -> bool {
+        let ranges = self.ranges.load(Ordering::Relaxed);
+        ranges + self.hidden.load(Ordering::Relaxed) >= MOST_RANGES
+    }
+
+    /// Makes a range inaccessible without dropping its contents. Returns whether it is.
+    ///
+    /// # Safety
+    /// The range is accessible, and the caller's.
+    pub(crate) unsafe fn hide(&self, at: usize, bytes: usize) -> bool {
+        if self.has_no_room() {
+            return false;
+        }
+        // SAFETY: the caller's range.
+        let done = unsafe { protect(at, bytes, PROT_NONE) };
+        self.hidden.fetch_add(usize::from(done), Ordering::Relaxed);
+        done
+    }
+
+    /// Makes a range accessible that was hidden. Returns whether it is.
+    ///
+    /// # Safety
+    /// The range is the caller's.
+    pub(crate) unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller's range.
+        let done = unsafe { protect(at, bytes, PROT_READ_WRITE) };
+        self.hidden.fetch_sub(usize::from(done), Ordering::Relaxed);
         done
     }
 }

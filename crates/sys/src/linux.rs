@@ -198,6 +198,16 @@ impl System for Linux {
         unsafe { self.guards.unguard(at, bytes) }
     }
 
+    unsafe fn hide(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.guards.hide(at, bytes) }
+    }
+
+    unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.guards.reveal(at, bytes) }
+    }
+
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {
         // SAFETY: an advice on the caller's own range. Kernels without huge pages refuse it, which
         // is as good.

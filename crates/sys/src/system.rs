@@ -61,6 +61,20 @@ pub trait System: Sync {
     /// The range is the caller's.
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool;
 
+    /// Makes a range inaccessible, and keeps what is in it. Returns whether it is: of ranges of
+    /// either kind there can be so many only.
+    ///
+    /// # Safety
+    /// The range is accessible, of whole pages, and nobody uses it.
+    unsafe fn hide(&self, at: usize, bytes: usize) -> bool;
+
+    /// Makes a range accessible that [`System::hide`] was told of, with what was in it. Returns
+    /// whether it is.
+    ///
+    /// # Safety
+    /// The range was hidden, and is the caller's.
+    unsafe fn reveal(&self, at: usize, bytes: usize) -> bool;
+
     /// Asks that a range never be backed by huge pages.
     ///
     /// # Safety

@@ -27,6 +27,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("rustc", "rustc, or by rustup"),
+    ("setpriv", "util-linux"),
     ("sort", "coreutils"),
     ("sqlite3", "sqlite3"),
     ("taskset", "util-linux"),

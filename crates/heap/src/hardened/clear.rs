@@ -1,5 +1,6 @@
 //! Clearing memory, and looking whether it is clear.
 
+use crate::class::SMALL_MAX;
 use crate::layout::at;
 
 const WORD: usize = size_of::<u64>();
@@ -14,8 +15,32 @@ const ENDS: usize = 128;
 /// Makes memory zero that the caller owns.
 #[inline(always)]
 pub(crate) fn clear(start: usize, bytes: usize) {
-    // Short memory by stores that overlap, for a call costs more than they do.
+    if bytes <= SMALL_MAX {
+        clear_small(start, bytes);
+    } else {
+        clear_much(start, bytes);
+    }
+}
+
+/// The same, of more. What the program has never written to is read only: that costs less than to
+/// write it back, and of pages that nobody has touched it is no memory.
+fn clear_much(start: usize, bytes: usize) {
+    let end = start + bytes;
+    let whole = start + (bytes - LINE);
+    let mut place = start;
+    while place < whole && line(place).is_zero() {
+        place += LINE;
+    }
+    // SAFETY: the caller's memory.
+    unsafe { at::<u8>(place).write_bytes(0, end - place) };
+}
+
+/// The same, of at most [`SMALL_MAX`] bytes: without a call, for which the caller would have to
+/// save what it has in registers.
+#[inline(always)]
+fn clear_small(start: usize, bytes: usize) {
     match bytes {
+        ..8 => (start..start + bytes).for_each(|place| set(place, 0_u8)),
         8..16 => {
             set(start, 0_u64);
             set(start + bytes - 8, 0_u64);
@@ -23,8 +48,50 @@ pub(crate) fn clear(start: usize, bytes: usize) {
         16..=32 => clear_ends::<1>(start, bytes),
         33..=64 => clear_ends::<2>(start, bytes),
         65..=128 => clear_ends::<4>(start, bytes),
-        // SAFETY: the caller's memory.
-        _ => unsafe { at::<u8>(start).write_bytes(0, bytes) },
+        _ => {
+            clear_lines(start, bytes - LINE);
+            set(start + bytes - LINE, [Pair::ZERO; LINE / PAIR]);
+        }
+    }
+}
+
+/// Makes memory of `bytes` bytes and more zero, but less than a line more; `bytes` is not 0.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn clear_lines(start: usize, bytes: usize) {
+    use core::arch::x86_64::{__m128i, _mm_setzero_si128};
+    set(start, Pair::ZERO);
+    let (mut place, end) = ((start + PAIR) / PAIR * PAIR, start + bytes);
+    while place < end {
+        for n in 0..LINE / PAIR {
+            // Volatile, since compilers make a call of such a loop otherwise.
+            // SAFETY: the caller's memory, at a multiple of its own size.
+            unsafe { at::<__m128i>(place + n * PAIR).write_volatile(_mm_setzero_si128()) };
+        }
+        place += LINE;
+    }
+}
+
+/// The same, where nobody has counted instructions.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn clear_lines(start: usize, bytes: usize) {
+    // SAFETY: the caller's memory.
+    unsafe { at::<u8>(start).write_bytes(0, bytes) };
+}
+
+/// Makes the room of a tiny slot zero: a word, and up to seven pairs of them.
+#[inline(always)]
+pub(crate) fn clear_tiny(start: usize, end: usize) {
+    match end - start {
+        ..=24 => {
+            // One word or three, with the one in the middle.
+            set(start, 0_u64);
+            set(end - WORD, 0_u64);
+            set(start + (end - start) / 2 - WORD / 2, 0_u64);
+        }
+        bytes @ ..=64 => clear_ends::<2>(start, bytes),
+        bytes => clear_ends::<4>(start, bytes),
     }
 }
 
@@ -66,10 +133,58 @@ pub(crate) fn is_clear(start: usize, bytes: usize) -> bool {
     all.is_zero()
 }
 
-/// Whether the first and the last word of memory that the caller owns are zero.
+/// Whether the room of a tiny slot is zero.
 #[inline(always)]
-pub(crate) fn are_ends_clear(start: usize, bytes: usize) -> bool {
-    word(start) | word(start + bytes - WORD) == 0
+pub(crate) fn is_tiny_clear(start: usize, end: usize) -> bool {
+    if end - start <= 3 * WORD {
+        return word(start) | word(end - WORD) | word(start + (end - start) / 2 - WORD / 2) == 0;
+    }
+    let ends = wide(start).or(wide(start + PAIR)).or(wide(end - 2 * PAIR)).or(wide(end - PAIR));
+    if end - start <= LINE {
+        return ends.is_zero();
+    }
+    let middle = wide(start + 2 * PAIR).or(wide(start + 3 * PAIR));
+    ends.or(middle).or(wide(end - 4 * PAIR)).or(wide(end - 3 * PAIR)).is_zero()
+}
+
+/// A pair in a register of its own kind: compilers take two of the others otherwise.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Wide(core::arch::x86_64::__m128i);
+
+#[cfg(target_arch = "x86_64")]
+impl Wide {
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: every processor of this architecture can.
+        Self(unsafe { core::arch::x86_64::_mm_or_si128(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_setzero_si128};
+        // SAFETY: as above.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(self.0, _mm_setzero_si128())) == 0xffff }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn wide(address: usize) -> Wide {
+    // SAFETY: inside the memory of a caller here.
+    Wide(unsafe { core::arch::x86_64::_mm_loadu_si128(at(address)) })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn wide(address: usize) -> Pair {
+    pair(address)
+}
+
+/// Whether two words are zero that nobody else writes to.
+#[inline(always)]
+pub(crate) fn are_clear(first: usize, last: usize) -> bool {
+    word(first) | word(last) == 0
 }
 
 /// Lets the processor fetch a line of memory that will be looked at soon, whatever the address is.
@@ -157,6 +272,26 @@ mod tests {
     }
 
     #[test]
+    fn tiny_slots_are_looked_at_and_cleared_as_others_are() {
+        for bytes in (8..=120).step_by(16) {
+            let mut memory = [0_u64; 17];
+            let start = memory.as_mut_ptr().expose_provenance() + WORD;
+            assert!(is_tiny_clear(start, start + bytes));
+            for n in 0..bytes {
+                // SAFETY: inside the memory.
+                unsafe { *at::<u8>(start + n) = 1 };
+                assert!(!is_tiny_clear(start, start + bytes));
+                clear_tiny(start, start + bytes);
+                assert!(is_clear(start, bytes));
+            }
+            memory.fill(1);
+            clear_tiny(start, start + bytes);
+            assert!(is_tiny_clear(start, start + bytes) && memory[0] == 1);
+            assert!(memory[1 + bytes / WORD..].iter().all(|&word| word == 1));
+        }
+    }
+
+    #[test]
     fn of_much_memory_the_ends_and_a_chosen_line_are_seen() {
         let mut memory = std::vec![0_u64; 1000];
         let start = memory.as_mut_ptr().expose_provenance();
@@ -172,8 +307,8 @@ mod tests {
 
     #[test]
     fn what_is_cleared_is_that_and_nothing_beside_it() {
-        let mut memory = std::vec![0_u8; 400];
-        for bytes in 0..300 {
+        let mut memory = std::vec![0_u8; SMALL_MAX + 200];
+        for bytes in (0..300).chain(SMALL_MAX - 70..SMALL_MAX + 100) {
             memory.fill(1);
             clear(memory[50..].as_mut_ptr().expose_provenance(), bytes);
             assert!(memory[50..50 + bytes].iter().all(|&byte| byte == 0), "{bytes}");

@@ -1,8 +1,10 @@
 //! Large objects: runs that end at an inaccessible page, and are inaccessible when they are freed.
 //!
 //! How many bytes were asked for stands in the first word of the bits that the run's first granule
-//! would have if it were a slab. A freed run waits in a queue, bounded in address space, for it has
-//! no memory any more. Where the system cannot make pages inaccessible, it is empty at least.
+//! would have if it were a slab. A freed run waits in a queue, bounded in address space, for most
+//! have no memory any more. A few of the smaller ones keep theirs, which is cleared when they
+//! leave: that costs less than new pages. Where the system cannot make pages inaccessible, a
+//! run that waits is empty at least.
 
 use super::clear;
 use super::thread::Misuse;
@@ -20,6 +22,12 @@ const PLACES: usize = 16;
 /// The most bytes of address space that wait. What is larger does not.
 const MOST_BYTES: usize = 16 << 20;
 
+/// The largest object whose memory is kept while it waits, in bytes.
+const KEPT_MAX: usize = 128 << 10;
+
+/// The most bytes of memory that wait.
+const MOST_KEPT: usize = 512 << 10;
+
 /// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
 const NONE: u64 = 0;
 const FREED: u64 = 2;
@@ -36,15 +44,30 @@ const LOOKED_AT: usize = 64;
 
 /// Freed runs that wait: the oldest leaves first.
 pub(super) struct Freed {
-    places: [usize; PLACES],
+    places: [FreedRun; PLACES],
     next: usize,
     bytes: usize,
+    /// Bytes of memory.
+    kept: usize,
+}
+
+/// A run that waits.
+#[derive(Clone, Copy)]
+struct FreedRun {
+    /// Where it starts; 0 if there is none.
+    address: usize,
+    /// How many bytes of it have kept their memory.
+    kept: usize,
+}
+
+impl FreedRun {
+    const NONE: Self = Self { address: 0, kept: 0 };
 }
 
 impl Freed {
     /// None.
     pub(super) const fn new() -> Self {
-        Self { places: [0; PLACES], next: 0, bytes: 0 }
+        Self { places: [FreedRun::NONE; PLACES], next: 0, bytes: 0, kept: 0 }
     }
 }
 
@@ -164,29 +187,41 @@ impl<S: System> Arena<S> {
             return Err(Misuse::freed_again(address));
         }
         self.inspect_large(large)?;
+        let run = FreedRun { address, kept: self.withdraw(large) };
+        let all = self.run_end(large) - address;
+        if all > MOST_BYTES {
+            return self.release_guarded(cache, run);
+        }
+        freed.bytes += all;
+        freed.kept += run.kept;
+        // Relaxed, here and below: a statistic.
+        self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
+        let former = core::mem::replace(&mut freed.places[freed.next], run);
+        freed.next = (freed.next + 1) % PLACES;
+        self.release_former(cache, freed, former)?;
+        while freed.bytes > MOST_BYTES || freed.kept > MOST_KEPT {
+            self.release_one(cache, freed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a freed object inaccessible, or empty where that cannot be had. Returns the bytes
+    /// whose memory is kept.
+    fn withdraw(&self, large: Large) -> usize {
         let page = self.guard_page().unwrap_or(self.system.page_size());
-        let bytes = large.accessible(page) - address;
+        let (address, bytes) = (large.start, large.accessible(page) - large.start);
         if self.guard_page().is_some() {
             // SAFETY: pages of the run, which its user gave up.
+            if bytes <= KEPT_MAX && unsafe { self.system.hide(address, bytes) } {
+                return bytes;
+            }
+            // SAFETY: as above.
             unsafe { self.system.guard(address, bytes) };
         // SAFETY: as above.
         } else if !unsafe { self.system.purge(address, bytes) } {
             clear::clear(address, bytes);
         }
-        let all = self.run_end(large) - address;
-        if all > MOST_BYTES {
-            return self.release_guarded(cache, address);
-        }
-        freed.bytes += all;
-        // Relaxed, here and below: a statistic.
-        self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
-        let former = core::mem::replace(&mut freed.places[freed.next], address);
-        freed.next = (freed.next + 1) % PLACES;
-        self.release_former(cache, freed, former)?;
-        while freed.bytes > MOST_BYTES {
-            self.release_one(cache, freed)?;
-        }
-        Ok(())
+        0
     }
 
     /// Releases the run that has waited longest. Returns whether there was one.
@@ -196,10 +231,10 @@ impl<S: System> Arena<S> {
         freed: &mut Freed,
     ) -> Result<bool, Misuse> {
         let order = (freed.next..PLACES).chain(0..freed.next);
-        let Some(oldest) = order.into_iter().find(|&n| freed.places[n] != 0) else {
+        let Some(oldest) = order.into_iter().find(|&n| freed.places[n].address != 0) else {
             return Ok(false);
         };
-        let former = core::mem::take(&mut freed.places[oldest]);
+        let former = core::mem::replace(&mut freed.places[oldest], FreedRun::NONE);
         self.release_former(cache, freed, former)?;
         Ok(true)
     }
@@ -208,23 +243,33 @@ impl<S: System> Arena<S> {
         &self,
         cache: &mut ThreadCache,
         freed: &mut Freed,
-        former: usize,
+        former: FreedRun,
     ) -> Result<(), Misuse> {
-        let Some(g) = self.granule_of(former) else { return Ok(()) };
+        let Some(g) = self.granule_of(former.address) else { return Ok(()) };
         let bytes = self.run_granules(g) as usize * GRANULE;
         freed.bytes -= bytes;
+        freed.kept -= former.kept;
         self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.release_guarded(cache, former)
     }
 
     /// Gives a freed run back. One that cannot be made accessible again is lost.
-    fn release_guarded(&self, cache: &mut ThreadCache, address: usize) -> Result<(), Misuse> {
+    fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<(), Misuse> {
+        let FreedRun { address, kept } = run;
         let Some(g) = self.run_at(address) else {
             return Err(Misuse::freed_again(address));
         };
         let bytes = self.run_granules(g) as usize * GRANULE;
+        if kept > 0 {
+            // SAFETY: hidden when it was freed.
+            if !unsafe { self.system.reveal(address, kept) } {
+                return Ok(());
+            }
+            clear::clear(address, kept);
+        }
         // SAFETY: a freed run, which no one but the caller has.
-        if self.guard_page().is_some() && !unsafe { self.system.unguard(address, bytes) } {
+        let unguard = || unsafe { self.system.unguard(address + kept, bytes - kept) };
+        if self.guard_page().is_some() && !unguard() {
             return Ok(());
         }
         self.run_word(g).store(NONE, Ordering::Relaxed);

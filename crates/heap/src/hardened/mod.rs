@@ -21,13 +21,17 @@
 //! Invariant: the free memory of a hardened arena is zero, but for the seals of free objects, and
 //! those are cleared when their slab is released.
 
+mod at_hand;
 pub(crate) mod clear;
 mod guarded;
+mod leased;
 mod quarantine;
 mod random;
 mod seal;
 mod thread;
+mod waiting;
 
+pub use at_hand::TakenBack;
 pub use thread::{Misuse, Thread};
 
 use crate::arena::Arena;
@@ -39,12 +43,13 @@ use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
+use leased::Leased;
 pub use seal::Secret;
 
 /// What an arena knows of being hardened.
 pub(crate) struct Hardening {
     secret: Option<Secret>,
-    threads: Stock<Thread>,
+    threads: Stock<Leased>,
     /// How many threads have begun so far. Written with `looking` held.
     begun: AtomicU32,
     /// Held by a thread that begins, and by one that looks at what others could free if there were
@@ -126,9 +131,8 @@ impl<S: System> Arena<S> {
     /// A place for what a thread keeps. `None` when there is no memory for one more.
     pub fn lease_hardened(&self) -> Option<NonNull<Thread>> {
         let place = NonNull::new(self.hardening.threads.lease(&self.system)?)?;
-        // SAFETY: leased to the caller just now, and what its last lessee left is of no use.
-        unsafe { place.write(Thread::new(self, place.addr().get())) };
-        Some(place)
+        // SAFETY: leased to the caller just now.
+        Some(unsafe { Leased::begin(place, self) })
     }
 
     /// Ends a lease.
@@ -138,7 +142,7 @@ impl<S: System> Arena<S> {
     /// longer.
     pub unsafe fn give_back_hardened(&self, place: NonNull<Thread>) {
         // SAFETY: the caller's promise.
-        unsafe { self.hardening.threads.give_back(place.as_ptr()) };
+        unsafe { self.hardening.threads.give_back(place.cast::<Leased>().as_ptr()) };
     }
 
     /// Makes the memory of a slab zero that is about to be released: everything but the seals is.

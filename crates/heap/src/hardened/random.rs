@@ -1,19 +1,25 @@
 //! Numbers for choices that others should not foresee. Source: `wyrand` (Wang Yi, "wyhash").
 
 /// A sequence of numbers.
-pub(super) struct Random(u64);
+pub(super) struct Random {
+    state: u64,
+    /// The constants of the source, where a processor adds and combines them without loading them
+    /// first.
+    step: u64,
+    other: u64,
+}
 
 impl Random {
     /// The sequence that belongs to a secret number.
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { state: seed, step: 0xa076_1d64_78bd_642f, other: 0xe703_7ed1_a0b4_28db }
     }
 
     /// Any number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0xa076_1d64_78bd_642f);
-        let product = u128::from(self.0) * u128::from(self.0 ^ 0xe703_7ed1_a0b4_28db);
+        self.state = self.state.wrapping_add(self.step);
+        let product = u128::from(self.state) * u128::from(self.state ^ self.other);
         (product >> 64) as u64 ^ product as u64
     }
 

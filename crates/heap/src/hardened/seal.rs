@@ -8,9 +8,13 @@
 //! The secret part depends on the address, so that a seal that was read elsewhere is of no use. Its
 //! first and last byte are never 0: who runs over it with zeros changes it. The state is [`FREE`],
 //! or how many bytes before the seal were not asked for: the slack. Where there is slack, it begins
-//! with up to eight bytes that depend on the secret as well, and the rest of it is zero.
+//! with up to eight bytes that depend on the secret as well, the mark, and the rest of it is zero.
 //!
 //! A word that is 0 has not been sealed yet: nobody was ever given the object.
+//!
+//! What is done for every small object is as few instructions as possible, since each `malloc` and
+//! each `free` does it: a seal and a mark come of one product; and that the bits are those of a
+//! seal, that the object is in use, and that its slack has room in the slot, is one comparison.
 //!
 //! All atomics here are Relaxed: a seal belongs to whoever has the object, and objects change hands
 //! by other means; what two threads may do to one seal at a time is to free the object twice, and
@@ -21,26 +25,20 @@
 use super::clear;
 use crate::class::MEDIUM_MAX;
 use crate::layout::at;
+use core::ptr;
 use freehold_sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a seal.
 pub(crate) const BYTES: usize = size_of::<u64>();
 
 /// The state of an object that is not in use.
-const FREE: u16 = u16::MAX;
+const FREE: u64 = u16::MAX as u64;
 
 /// Less than the number that stands for [`FREE`].
 const _: () = assert!(MEDIUM_MAX < FREE as usize);
 
 /// Where the state is.
-const STATE: u64 = 0x00ff_ff00;
 const STATE_SHIFT: u32 = 8;
-
-/// Bits that are set in every seal: of its first and of its last byte.
-const NEVER_ZERO: u64 = 1 | 1 << 56;
-
-/// Bits that are set in the bytes at the beginning of slack.
-const NEVER_ZEROS: u64 = 0x0101_0101_0101_0101;
 
 /// Bytes of slack that are looked at when an object is freed.
 const LOOKED_AT: usize = 64;
@@ -50,7 +48,16 @@ const LOOKED_AT: usize = 64;
 pub struct Secret {
     mask: u64,
     factor: u64,
+    /// What marks depend on in addition.
+    marks: u64,
+    /// Bits that are set in what the others give: one of every byte. No secret, but with the others
+    /// it is at hand.
+    never_zero: u64,
 }
+
+/// Slots of up to so many bytes are *tiny*: what is done for them takes few enough registers and
+/// instructions that a function which does nothing else need not save any.
+pub(super) const TINY: usize = 128;
 
 /// What is wrong with an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,68 +76,87 @@ pub(super) enum Damage {
 
 impl Secret {
     /// That of an arena that is not hardened, and seals nothing.
-    pub(super) const NONE: Self = Self { mask: 0, factor: 1 };
+    pub(super) const NONE: Self = Self::of(0, 1, 0);
 
     /// A secret of random words.
     pub fn new(random: [u64; 2]) -> Self {
-        Self { mask: random[0], factor: random[1] | 1 }
+        let [mask, factor] = [random[0], random[1] | 1];
+        Self::of(mask, factor, Self::of(mask, factor, 0).mix(random[1]))
+    }
+
+    const fn of(mask: u64, factor: u64, marks: u64) -> Self {
+        Self { mask, factor, marks, never_zero: 0x0101_0101_0101_0101 }
     }
 
     /// A number that others cannot guess, for each number.
-    #[inline(always)]
-    pub(super) fn mix(self, n: u64) -> u64 {
-        self.key(n as usize).mixed()
+    pub(super) fn mix(&self, n: u64) -> u64 {
+        let product = self.key(n as usize).product;
+        product ^ product >> 32
     }
 
     /// What all that is secret about an object depends on whose seal is at `place`.
     #[inline(always)]
-    fn key(self, place: usize) -> Key {
-        Key((place as u64 ^ self.mask).wrapping_mul(self.factor))
+    fn key(&self, place: usize) -> Key {
+        let product = (place as u64 ^ part(&self.mask)).wrapping_mul(part(&self.factor));
+        Key { product, empty: product.rotate_left(8) | part(&self.never_zero) }
     }
 
-    /// What stands at the beginning of slack. Who has read that knows no seal: the mask is in one
-    /// of them only.
+    /// What stands at the beginning of slack. Who has read that knows no seal: this part of the
+    /// secret is in one of them only.
     #[inline(always)]
-    fn mark(self, key: Key) -> u64 {
-        key.0.rotate_left(24) ^ self.mask | NEVER_ZEROS
+    fn mark(&self, key: Key) -> u64 {
+        (key.product ^ part(&self.marks)) | part(&self.never_zero)
     }
+}
+
+/// Part of a secret, where it is used: compilers keep it for the next use otherwise, and save
+/// another register for that.
+#[inline(always)]
+fn part(part: &u64) -> u64 {
+    // SAFETY: a reference can be read.
+    unsafe { ptr::from_ref(part).read_volatile() }
 }
 
 /// Of a seal's place and the secret.
 #[derive(Clone, Copy)]
-struct Key(u64);
+struct Key {
+    product: u64,
+    /// The seal of state 0. The first byte has the product's best bits.
+    empty: u64,
+}
 
 impl Key {
+    /// The seal of a state.
     #[inline(always)]
-    fn mixed(self) -> u64 {
-        self.0 ^ self.0 >> 32
+    fn seal(self, state: u64) -> u64 {
+        self.empty ^ state << STATE_SHIFT
     }
 
+    /// What a word tells as a seal: a state if it is one, and more than [`FREE`] if it is none.
     #[inline(always)]
-    fn seal(self, state: u16) -> u64 {
-        (self.mixed() | NEVER_ZERO) ^ u64::from(state) << STATE_SHIFT
-    }
-
-    /// The state that a seal tells; `None` if it is none.
-    #[inline(always)]
-    fn state(self, seal: u64) -> Option<u16> {
-        let difference = seal ^ self.seal(0);
-        (difference & !STATE == 0).then_some((difference >> STATE_SHIFT) as u16)
+    fn state(self, word: u64) -> u64 {
+        (word ^ self.empty).rotate_right(STATE_SHIFT)
     }
 }
 
-/// The slot of an object: where it starts, its bytes with the seal, and whether another one comes
-/// before it in its slab.
+/// The slot of an object: where it starts, where its seal is, and whether another one comes before
+/// it in its slab.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) start: usize,
-    pub(super) size: usize,
+    pub(super) end: usize,
     pub(super) has_predecessor: bool,
 }
 
 impl Slot {
     /// None.
-    pub(super) const NONE: Self = Self { start: 0, size: 0, has_predecessor: false };
+    pub(super) const NONE: Self = Self { start: 0, end: 0, has_predecessor: false };
+
+    /// The slot of `size` bytes at an address.
+    #[inline(always)]
+    pub(super) fn new(start: usize, size: usize, has_predecessor: bool) -> Self {
+        Self { start, end: start + (size - BYTES), has_predecessor }
+    }
 
     /// Whether it is none.
     #[inline(always)]
@@ -138,10 +164,10 @@ impl Slot {
         self.start == 0
     }
 
-    /// Where its seal is.
+    /// Its bytes, with the seal.
     #[inline(always)]
-    fn end(self) -> usize {
-        self.start + self.size - BYTES
+    pub(super) fn size(self) -> usize {
+        self.room() + BYTES
     }
 
     #[inline(always)]
@@ -155,75 +181,107 @@ impl Slot {
     /// The most bytes that it has for an object.
     #[inline(always)]
     pub(super) fn room(self) -> usize {
-        self.size - BYTES
+        self.end - self.start
+    }
+
+    /// Makes an object ready that comes out of its slab: from now on it has a seal, and so has the
+    /// one before it. What is damaged stays so, and is found when one of them is given out or
+    /// freed. Of a page that nobody has touched, looking before writing would be one more fault.
+    pub(super) fn prepare(self, secret: &Secret) {
+        let _ = Self::make_seal(self.end, secret.key(self.end));
+        if self.has_predecessor {
+            let _ = self.seal_predecessor(secret);
+        }
     }
 
     /// Seals an object of `bytes` bytes that is about to be given out. It must have been clear, and
     /// is then, up to there. If it was not, nothing has changed.
-    #[inline(always)]
     pub(super) fn open(
         self,
-        secret: Secret,
+        secret: &Secret,
         bytes: usize,
         random: impl FnOnce(usize) -> usize,
     ) -> Result<(), Damage> {
-        let key = secret.key(self.end());
-        let found = Self::word(self.end()).load(Ordering::Relaxed);
-        let clean = found == 0 || found == key.seal(FREE);
-        if !clean || !clear::looks_clear(self.start, self.room(), random) {
-            return Err(Damage::WhenFree);
-        }
+        self.touch(secret)?;
         if self.has_predecessor {
             self.seal_predecessor(secret)?;
+        }
+        self.open_ready::<false>(secret, bytes, random)
+    }
+
+    /// Makes sure that there is a seal, and that the first word is clear: by writing, if only what
+    /// stands there, as in [`Slot::prepare`].
+    fn touch(self, secret: &Secret) -> Result<(), Damage> {
+        let _ = Self::make_seal(self.end, secret.key(self.end));
+        let first = Self::word(self.start);
+        match first.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Damage::WhenFree),
+        }
+    }
+
+    /// As [`Slot::open`], for an object that was made ready. What is before it is not looked at.
+    #[inline(always)]
+    pub(super) fn open_ready<const IS_TINY: bool>(
+        self,
+        secret: &Secret,
+        bytes: usize,
+        random: impl FnOnce(usize) -> usize,
+    ) -> Result<(), Damage> {
+        let key = secret.key(self.end);
+        let found = Self::word(self.end).load(Ordering::Relaxed);
+        if found != key.seal(FREE) {
+            return Err(Damage::WhenFree);
+        }
+        let is_clear = if IS_TINY {
+            clear::is_tiny_clear(self.start, self.end)
+        } else {
+            clear::looks_clear(self.start, self.room(), random)
+        };
+        if !is_clear {
+            return Err(Damage::WhenFree);
         }
         self.close_with(secret, key, bytes);
         Ok(())
     }
 
     /// Seals an object that is in use, of which `bytes` bytes are, and the others clear.
-    #[inline(always)]
-    pub(super) fn close(self, secret: Secret, bytes: usize) {
-        self.close_with(secret, secret.key(self.end()), bytes);
+    pub(super) fn close(self, secret: &Secret, bytes: usize) {
+        self.close_with(secret, secret.key(self.end), bytes);
     }
 
     #[inline(always)]
-    fn close_with(self, secret: Secret, key: Key, bytes: usize) {
+    fn close_with(self, secret: &Secret, key: Key, bytes: usize) {
         let slack = self.room() - bytes;
-        if slack > 0 {
-            self.mark_slack(secret.mark(key), slack);
-        }
-        Self::word(self.end()).store(key.seal(slack as u16), Ordering::Relaxed);
-    }
-
-    /// Writes the mark, or as much of it as there is slack. The seal is not touched even for a
-    /// moment: who frees the next object may look at it.
-    #[inline(always)]
-    fn mark_slack(self, mark: u64, slack: usize) {
+        let mark = secret.mark(key);
         if slack >= BYTES {
             // SAFETY: inside the slot, and before the seal.
-            unsafe { at::<u64>(self.end() - slack).write_unaligned(mark) };
-            return;
+            unsafe { at::<u64>(self.end - slack).write_unaligned(mark) };
+        } else if slack > 0 {
+            self.mark_short_slack(mark, slack);
         }
-        let last = at::<u64>(self.end() - BYTES);
+        Self::word(self.end).store(key.seal(slack as u64), Ordering::Relaxed);
+    }
+
+    /// Writes as much of the mark as there is slack. The seal is not touched even for a moment: who
+    /// frees the next object may look at it.
+    #[inline(always)]
+    fn mark_short_slack(self, mark: u64, slack: usize) {
+        let last = at::<u64>(self.end - BYTES);
         let unused = u64::BITS - 8 * slack as u32;
         // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
         unsafe { last.write(last.read() << (64 - unused) >> (64 - unused) | mark << unused) };
     }
 
     /// Looks at the seal before the object, and makes one if nobody has.
-    #[inline(always)]
-    fn seal_predecessor(self, secret: Secret) -> Result<(), Damage> {
+    fn seal_predecessor(self, secret: &Secret) -> Result<(), Damage> {
         let place = self.start - BYTES;
         let key = secret.key(place);
         let found = Self::word(place).load(Ordering::Relaxed);
-        if key.state(found).is_some() {
-            return Ok(());
-        }
-        Self::make_seal(place, key)
+        if key.state(found) <= FREE { Ok(()) } else { Self::make_seal(place, key) }
     }
 
     /// Makes the first seal at a place, if there is none.
-    #[cold]
     fn make_seal(place: usize, key: Key) -> Result<(), Damage> {
         let sealed = Self::word(place).compare_exchange(
             0,
@@ -233,103 +291,125 @@ impl Slot {
         );
         match sealed {
             Ok(_) => Ok(()),
-            Err(found) if key.state(found).is_some() => Ok(()),
+            Err(found) if key.state(found) <= FREE => Ok(()),
             Err(_) => Err(Damage::Before),
         }
     }
 
     /// The bytes of an object in use.
-    #[inline(always)]
-    pub(super) fn bytes(self, secret: Secret) -> Result<usize, Damage> {
-        let seal = Self::word(self.end()).load(Ordering::Relaxed);
-        self.bytes_by(secret.key(self.end()), seal)
+    pub(super) fn bytes(self, secret: &Secret) -> Result<usize, Damage> {
+        let seal = Self::word(self.end).load(Ordering::Relaxed);
+        Ok(self.room() - self.slack_by(secret.key(self.end), seal)?)
     }
 
     #[inline(always)]
-    fn bytes_by(self, key: Key, seal: u64) -> Result<usize, Damage> {
-        // That of a free object is more than any slack.
+    fn slack_by(self, key: Key, seal: u64) -> Result<usize, Damage> {
+        // That of a free object is more than any slack, and no seal is more than that.
         match key.state(seal) {
-            Some(slack) if usize::from(slack) <= self.room() => {
-                Ok(self.room() - usize::from(slack))
-            }
+            slack if slack <= self.room() as u64 => Ok(slack as usize),
             state => Err(Self::not_in_use(state, seal)),
         }
     }
 
     #[cold]
-    fn not_in_use(state: Option<u16>, seal: u64) -> Damage {
+    fn not_in_use(state: u64, seal: u64) -> Damage {
         match state {
-            Some(FREE) => Damage::Free,
-            None if seal == 0 => Damage::Never,
+            FREE => Damage::Free,
+            _ if seal == 0 => Damage::Never,
             _ => Damage::After,
         }
     }
 
     /// Looks at what surrounds an object in use, and returns its bytes.
-    #[inline(always)]
-    pub(super) fn inspect(self, secret: Secret) -> Result<usize, Damage> {
-        let seal = Self::word(self.end()).load(Ordering::Relaxed);
-        self.inspect_with(secret, secret.key(self.end()), seal)
+    pub(super) fn inspect(self, secret: &Secret) -> Result<usize, Damage> {
+        let seal = Self::word(self.end).load(Ordering::Relaxed);
+        Ok(self.room() - self.inspect_with::<false>(secret, secret.key(self.end), seal)?)
     }
 
+    /// The same, with the slack. Fails for a tiny slot that has more slack than its class needs.
     #[inline(always)]
-    fn inspect_with(self, secret: Secret, key: Key, seal: u64) -> Result<usize, Damage> {
-        let bytes = self.bytes_by(key, seal)?;
-        let slack = self.room() - bytes;
-        if slack > 0 && !self.is_slack_whole(secret.mark(key), slack) {
+    fn inspect_with<const IS_TINY: bool>(
+        self,
+        secret: &Secret,
+        key: Key,
+        seal: u64,
+    ) -> Result<usize, Damage> {
+        let slack = self.slack_by(key, seal)?;
+        if !self.is_slack_whole::<IS_TINY>(secret.mark(key), slack) {
             return Err(Damage::After);
         }
         if self.has_predecessor {
             let place = self.start - BYTES;
-            let seal = Self::word(place).load(Ordering::Relaxed);
+            let before = Self::word(place).load(Ordering::Relaxed);
             // When the object was given out there was a seal.
-            secret.key(place).state(seal).ok_or(Damage::Before)?;
+            if secret.key(place).state(before) > FREE {
+                return Err(Damage::Before);
+            }
         }
-        Ok(bytes)
+        Ok(slack)
     }
 
     #[inline(always)]
-    fn is_slack_whole(self, mark: u64, slack: usize) -> bool {
+    fn is_slack_whole<const IS_TINY: bool>(self, mark: u64, slack: usize) -> bool {
         if slack < BYTES {
-            let unused = u64::BITS - 8 * slack as u32;
-            // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
-            return unsafe { at::<u64>(self.end() - BYTES).read() } >> unused
-                == mark << unused >> unused;
+            return slack == 0 || self.is_short_slack_whole(mark, slack);
         }
-        let from = self.end() - slack;
+        let from = self.end - slack;
         // SAFETY: inside the slot, which is the caller's; the seal follows.
         let found = unsafe { at::<u64>(from).read_unaligned() };
-        found == mark && (slack == BYTES || Self::is_clear_after_mark(from, slack))
+        found == mark && (slack == BYTES || Self::is_clear_after_mark::<IS_TINY>(from, slack))
     }
 
-    #[inline(never)]
-    fn is_clear_after_mark(from: usize, slack: usize) -> bool {
-        let rest = slack.min(LOOKED_AT) - BYTES;
-        // Whole words, and, if that is not all, the bytes that are left before the seal.
-        let whole = rest / BYTES * BYTES;
-        let last = at::<u64>(from + slack - BYTES);
-        // SAFETY: the word before the seal.
-        let is_last_clear =
-            || rest == whole || unsafe { last.read() } >> (64 - 8 * (rest - whole)) == 0;
-        clear::is_clear(from + BYTES, whole) && is_last_clear()
+    #[inline(always)]
+    fn is_short_slack_whole(self, mark: u64, slack: usize) -> bool {
+        let unused = u64::BITS - 8 * slack as u32;
+        // SAFETY: the last word before the seal; slots are of two words at least, and aligned.
+        let found = unsafe { at::<u64>(self.end - BYTES).read() };
+        found >> unused == mark << unused >> unused
+    }
+
+    /// Whether slack is clear behind its mark, as far as it is looked at.
+    #[inline(always)]
+    fn is_clear_after_mark<const IS_TINY: bool>(from: usize, slack: usize) -> bool {
+        if slack < 2 * BYTES {
+            // SAFETY: the word before the seal; the mark is in its first bytes.
+            let last = unsafe { at::<u64>(from + slack - BYTES).read() };
+            return last >> (8 * (2 * BYTES - slack)) == 0;
+        }
+        if IS_TINY {
+            return false;
+        }
+        let looked_at = slack.min(LOOKED_AT);
+        let (first, last) = (from + BYTES, from + looked_at - BYTES);
+        clear::is_clear(first, (last - first).next_multiple_of(BYTES))
+            && clear::is_clear(last, BYTES)
     }
 
     /// Takes an object back: looks at what surrounds it, seals it as free, and clears it. If it
     /// fails, nothing has changed that matters. `alone`: no other thread can do so at the same
-    /// time.
+    /// time. Of tiny slots, those fail whose slack is unusual.
     #[inline(always)]
-    pub(super) fn retire(self, secret: Secret, alone: bool) -> Result<(), Damage> {
-        let (word, key) = (Self::word(self.end()), secret.key(self.end()));
+    pub(super) fn retire<const IS_TINY: bool>(
+        self,
+        secret: &Secret,
+        alone: impl FnOnce() -> bool,
+    ) -> Result<(), Damage> {
+        let (word, key) = (Self::word(self.end), secret.key(self.end));
         let seal = word.load(Ordering::Relaxed);
-        let inspected = self.inspect_with(secret, key, seal);
-        let bytes = inspected.map_err(|damage| Self::look_again(word, key, damage))?;
+        let inspected = self.inspect_with::<IS_TINY>(secret, key, seal);
+        let slack = inspected.map_err(|damage| Self::look_again(word, key, damage))?;
         let free = key.seal(FREE);
-        if alone {
+        if alone() {
             word.store(free, Ordering::Relaxed);
         } else if word.swap(free, Ordering::Relaxed) != seal {
             return Err(Damage::Free);
         }
-        self.clear_from(0, bytes);
+        if IS_TINY {
+            clear::clear_tiny(self.start, self.end);
+        } else {
+            // With the mark, if there is one.
+            clear::clear(self.start, self.room() - slack.saturating_sub(BYTES));
+        }
         Ok(())
     }
 
@@ -355,7 +435,8 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    const SECRET: Secret = Secret { mask: 0x1234_5678_9abc_def0, factor: 0x9e37_79b9_7f4a_7c15 };
+    const SECRET: Secret =
+        Secret::of(0x1234_5678_9abc_def0, 0x9e37_79b9_7f4a_7c15, 0x0123_4567_89ab_cdef);
     const SIZE: usize = 64;
 
     /// Two slots, one after the other, that nobody was given yet.
@@ -368,7 +449,7 @@ mod tests {
 
         fn nth(&mut self, n: usize) -> Slot {
             let start = self.0.as_mut_ptr().expose_provenance() + n * SIZE;
-            Slot { start, size: SIZE, has_predecessor: n > 0 }
+            Slot::new(start, SIZE, n > 0)
         }
     }
 
@@ -382,16 +463,16 @@ mod tests {
         for bytes in 0..=SIZE - BYTES {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(SECRET, bytes, |_| 0).unwrap();
+            slot.open(&SECRET, bytes, |_| 0).unwrap();
             // SAFETY: inside the slots of the test.
             let byte = |n: usize| unsafe { *at::<u8>(slot.start + n) };
             assert!((0..bytes).all(|n| byte(n) == 0));
-            assert_eq!(slot.inspect(SECRET), Ok(bytes));
+            assert_eq!(slot.inspect(&SECRET), Ok(bytes));
             let alone = bytes % 2 == 0;
-            slot.retire(SECRET, alone).unwrap();
+            slot.retire::<false>(&SECRET, || alone).unwrap();
             assert!(clear::is_clear(slot.start, slot.room()));
-            assert_eq!(slot.inspect(SECRET), Err(Damage::Free));
-            assert_eq!(slot.retire(SECRET, alone), Err(Damage::Free));
+            assert_eq!(slot.inspect(&SECRET), Err(Damage::Free));
+            assert_eq!(slot.retire::<false>(&SECRET, || alone), Err(Damage::Free));
         }
     }
 
@@ -401,10 +482,10 @@ mod tests {
             for place in bytes..SIZE {
                 let mut slots = Slots::new();
                 let slot = slots.nth(0);
-                slot.open(SECRET, bytes, |_| 0).unwrap();
+                slot.open(&SECRET, bytes, |_| 0).unwrap();
                 change(slot.start + place);
                 let state = SIZE - BYTES + 1..SIZE - BYTES + 3;
-                let found = slot.retire(SECRET, false);
+                let found = slot.retire::<false>(&SECRET, || false);
                 // A state can be changed into another one, which tells another size.
                 assert!(found == Err(Damage::After) || state.contains(&place), "{bytes} {place}");
             }
@@ -416,9 +497,9 @@ mod tests {
         for bytes in 0..=SIZE - BYTES {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(SECRET, bytes, |_| 0).unwrap();
+            slot.open(&SECRET, bytes, |_| 0).unwrap();
             clear::clear(slot.start + bytes, 1);
-            assert_eq!(slot.retire(SECRET, false), Err(Damage::After), "{bytes}");
+            assert_eq!(slot.retire::<false>(&SECRET, || false), Err(Damage::After), "{bytes}");
         }
     }
 
@@ -426,12 +507,12 @@ mod tests {
     fn what_precedes_an_object_is_sealed_and_looked_at() {
         let mut slots = Slots::new();
         let (first, second) = (slots.nth(0), slots.nth(1));
-        second.open(SECRET, 10, |_| 0).unwrap();
-        assert_eq!(first.inspect(SECRET), Err(Damage::Free));
-        first.open(SECRET, 10, |_| 0).unwrap();
-        assert_eq!(second.inspect(SECRET), Ok(10));
+        second.open(&SECRET, 10, |_| 0).unwrap();
+        assert_eq!(first.inspect(&SECRET), Err(Damage::Free));
+        first.open(&SECRET, 10, |_| 0).unwrap();
+        assert_eq!(second.inspect(&SECRET), Ok(10));
         change(second.start - 1);
-        assert_eq!(second.retire(SECRET, false), Err(Damage::Before));
+        assert_eq!(second.retire::<false>(&SECRET, || false), Err(Damage::Before));
     }
 
     #[test]
@@ -439,17 +520,17 @@ mod tests {
         for place in 0..SIZE {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(SECRET, 20, |_| 0).unwrap();
-            slot.retire(SECRET, false).unwrap();
+            slot.open(&SECRET, 20, |_| 0).unwrap();
+            slot.retire::<false>(&SECRET, || false).unwrap();
             change(slot.start + place);
-            assert_eq!(slot.open(SECRET, 20, |_| 0), Err(Damage::WhenFree), "{place}");
+            assert_eq!(slot.open(&SECRET, 20, |_| 0), Err(Damage::WhenFree), "{place}");
         }
     }
 
     #[test]
     fn an_address_that_nobody_was_given_is_not_called_free() {
         let mut slots = Slots::new();
-        assert_eq!(slots.nth(0).retire(SECRET, false), Err(Damage::Never));
+        assert_eq!(slots.nth(0).retire::<false>(&SECRET, || false), Err(Damage::Never));
     }
 
     #[test]
@@ -457,9 +538,10 @@ mod tests {
         let mut slots = Slots::new();
         let slot = slots.nth(0);
         for _ in 0..200 {
-            slot.open(SECRET, 20, |_| 0).unwrap();
+            slot.open(&SECRET, 20, |_| 0).unwrap();
             let retired = std::thread::scope(|scope| {
-                let threads = [(); 3].map(|()| scope.spawn(|| slot.retire(SECRET, false)));
+                let threads =
+                    [(); 3].map(|()| scope.spawn(|| slot.retire::<false>(&SECRET, || false)));
                 threads.map(|thread| thread.join().unwrap())
             });
             let first = retired.iter().filter(|it| it.is_ok()).count();
@@ -471,11 +553,10 @@ mod tests {
 
     #[test]
     fn who_knows_what_stands_in_slack_does_not_know_the_seal() {
-        let (a, b) = (Secret { mask: 1, factor: 3 }, Secret { mask: 2, factor: 3 });
-        // The same key by other masks: the same seal, another mark.
-        let (at_a, at_b) = (a.key(0x1000 ^ 1), b.key(0x1000 ^ 2));
-        assert_eq!(at_a.seal(0), at_b.seal(0));
-        assert_ne!(a.mark(at_a), b.mark(at_b));
+        let other = Secret { marks: 1, ..SECRET };
+        let key = SECRET.key(0x1000);
+        assert_eq!(key.seal(0), other.key(0x1000).seal(0));
+        assert_ne!(SECRET.mark(key), other.mark(key));
     }
 
     #[test]
@@ -483,7 +564,7 @@ mod tests {
         let other = Secret { mask: 1, ..SECRET };
         let mut slots = Slots::new();
         let slot = slots.nth(0);
-        slot.open(SECRET, 20, |_| 0).unwrap();
-        assert_eq!(slot.inspect(other), Err(Damage::After));
+        slot.open(&SECRET, 20, |_| 0).unwrap();
+        assert_eq!(slot.inspect(&other), Err(Damage::After));
     }
 }

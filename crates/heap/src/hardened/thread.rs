@@ -1,10 +1,11 @@
 //! What a thread does with memory in hardened mode.
 
-use super::clear;
+use super::at_hand::{Attention, Newest};
 use super::guarded::{Freed, Large};
 use super::quarantine::{Held, Quarantine};
 use super::random::Random;
-use super::seal::{Damage, Secret, Slot};
+use super::seal::{Damage, Secret, Slot, TINY};
+use super::waiting::Waiting;
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
@@ -12,7 +13,6 @@ use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, UNIT, at};
-use crate::stock::Stocked;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
 use core::ptr;
@@ -22,32 +22,25 @@ use freehold_sys::System;
 /// What a thread has at hand in hardened mode.
 pub struct Thread {
     /// The link of the stack of those that no thread has.
-    link: AtomicU32,
+    pub(super) link: AtomicU32,
     /// Where objects come from and go to.
     pub cache: ThreadCache,
     /// The arena's.
-    secret: Secret,
-    random: Random,
-    /// The object freed last, if any was: it is in quarantine.
-    newest: Slot,
+    pub(super) secret: Secret,
+    pub(super) random: Random,
+    /// The object freed last: it waits.
+    pub(super) newest: Newest,
     /// The object of a slab given out last, if it was not freed since: looked at as long as the
-    /// process has had one thread.
-    given: Slot,
-    quarantine: Quarantine,
-    freed_runs: Freed,
-}
-
-impl Stocked for Thread {
-    /// 80 MiB of address space. Threads beyond that do without what is kept here.
-    const MOST: usize = 1 << 15;
-
-    unsafe fn make_at(_place: *mut Self) {
-        // Written when it is leased.
-    }
-
-    fn link(&self) -> &AtomicU32 {
-        &self.link
-    }
+    /// process has had one thread, and nothing otherwise.
+    pub(super) given: Slot,
+    pub(super) attention: Attention,
+    /// Whether this was the first thread of the process, and has not seen a second one begin.
+    pub(super) first: bool,
+    /// Where small objects of the thread's own heap wait: null for a thread that is not leased.
+    pub(super) waiting: *mut Waiting,
+    /// Where others wait.
+    pub(super) quarantine: Quarantine,
+    pub(super) freed_runs: Freed,
 }
 
 /// What a program did with an object that it must not.
@@ -113,7 +106,7 @@ impl<S: System> Arena<S> {
             let delta = self.granule_of(address).map_or(0, |g| self.tag(g).delta());
             granule - delta as usize * GRANULE
         };
-        Slot { start: address, size: class.size(), has_predecessor: address != base }
+        Slot::new(address, class.size(), address != base)
     }
 
     fn sealed_at(&self, address: usize) -> Result<InUse, Misuse> {
@@ -123,8 +116,7 @@ impl<S: System> Arena<S> {
         if found.class == Class::EMPTY {
             return Ok(InUse::Other);
         }
-        let slot =
-            Slot { start: address, size: found.class.size(), has_predecessor: found.index > 0 };
+        let slot = Slot::new(address, found.class.size(), found.index > 0);
         Ok(InUse::Small(slot, found.class))
     }
 
@@ -141,7 +133,7 @@ impl<S: System> Arena<S> {
     pub fn sealed_size(&self, address: usize) -> Result<usize, Misuse> {
         match self.sealed_at(address)? {
             InUse::Small(slot, _) => {
-                slot.bytes(self.secret()).map_err(|damage| Misuse::new(damage, slot))
+                slot.bytes(&self.secret()).map_err(|damage| Misuse::new(damage, slot))
             }
             InUse::Large(large) => Ok(large.bytes),
             InUse::Other => self.usable_size(address).map_err(Misuse::from),
@@ -149,9 +141,20 @@ impl<S: System> Arena<S> {
     }
 }
 
+impl<S: System> Arena<S> {
+    /// Whether no thread but the caller's has begun so far, in hardened mode.
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.hardening.is_alone()
+    }
+}
+
 impl Thread {
     /// The most bytes of a small object, beside its seal.
     pub const SMALL_MAX: usize = SMALL_MAX - super::seal::BYTES;
+
+    /// The most bytes of a tiny one.
+    pub const TINY_MAX: usize = TINY - super::seal::BYTES;
 
     /// Nothing at hand. `number` is another one for each thread.
     pub fn new<S: System>(arena: &Arena<S>, number: usize) -> Self {
@@ -163,46 +166,13 @@ impl Thread {
             random: Random::new(
                 arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32),
             ),
-            newest: Slot::NONE,
+            newest: Newest::none(),
             given: Slot::NONE,
+            attention: Attention::NONE,
+            first: arena.hardening.is_alone(),
+            waiting: ptr::null_mut(),
             quarantine: Quarantine::new(),
             freed_runs: Freed::new(),
-        }
-    }
-
-    /// Gives out `size` bytes, all zero, if there is a small object for them at hand and nothing is
-    /// wrong. Otherwise nothing has changed, and [`Thread::allocate`] does it or tells why not.
-    #[inline(always)]
-    pub fn allocate_small<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        size: usize,
-    ) -> Option<NonZeroUsize> {
-        if size.wrapping_sub(1) >= Self::SMALL_MAX {
-            return None;
-        }
-        let class = Class::of_small(size + super::seal::BYTES);
-        let object = self.cache.peek(class)?;
-        let address = object.get();
-        let has_predecessor = !address.is_multiple_of(GRANULE);
-        let slot = Slot { start: address, size: class.size(), has_predecessor };
-        self.glance_at_newest().and_then(|()| self.glance_at_given(arena)).ok()?;
-        let random = |end| self.random.below(end);
-        slot.open(self.secret, size, random).ok()?;
-        // The one that was looked at.
-        let _ = self.cache.pop(class);
-        self.fetch_next(class, slot.size);
-        self.given = slot;
-        Some(object)
-    }
-
-    /// Lets the processor fetch the lines that the next [`Thread::allocate_small`] of a class looks
-    /// at first: the objects at hand are in no order, so each is a miss of the cache otherwise.
-    #[inline(always)]
-    fn fetch_next(&self, class: Class, size: usize) {
-        if let Some(next) = self.cache.peek(class) {
-            clear::fetch(next.get());
-            clear::fetch(next.get() + size - super::seal::BYTES);
         }
     }
 
@@ -296,8 +266,10 @@ impl Thread {
     fn seal_slot(&mut self, slot: Option<Slot>, size: usize) -> Result<Option<usize>, Misuse> {
         let Some(slot) = slot else { return Ok(None) };
         let random = |end| self.random.below(end);
-        slot.open(self.secret, size, random).map_err(|damage| Misuse::new(damage, slot))?;
-        self.given = slot;
+        slot.open(&self.secret, size, random).map_err(|damage| Misuse::new(damage, slot))?;
+        if self.first {
+            self.note_given(slot);
+        }
         Ok(Some(slot.start))
     }
 
@@ -320,6 +292,9 @@ impl Thread {
         let first = self.cache.refill(arena, class);
         let random = &mut self.random;
         let first = NonZeroUsize::new(first.addr())?.get();
+        let slot = |object| arena.slot_of(object, class);
+        slot(first).prepare(&self.secret);
+        self.cache.each(class, |object| slot(object).prepare(&self.secret));
         Some(self.cache.shuffle(class, first, |end| random.below(end)))
     }
 
@@ -334,17 +309,19 @@ impl Thread {
     /// Looks whether the object freed last is still clear.
     #[inline(always)]
     fn glance_at_newest(&self) -> Result<(), (Damage, Slot)> {
-        let newest = self.newest;
-        if newest.is_none() || clear::are_ends_clear(newest.start, newest.room()) {
-            Ok(())
-        } else {
-            Err((Damage::WhenFree, newest))
+        if self.newest.is_clear() {
+            return Ok(());
         }
+        let Newest { start, end } = self.newest;
+        Err((Damage::WhenFree, Slot { start, end, has_predecessor: false }))
     }
 
     /// Looks whether the object given out last is whole.
     #[inline(always)]
-    fn glance_at_given<S: System>(&self, arena: &Arena<S>) -> Result<(), (Damage, Slot)> {
+    pub(super) fn glance_at_given<S: System>(
+        &self,
+        arena: &Arena<S>,
+    ) -> Result<(), (Damage, Slot)> {
         if self.given.is_none() || !arena.hardening.is_alone() {
             return Ok(());
         }
@@ -353,40 +330,34 @@ impl Thread {
 
     #[inline(never)]
     fn inspect_given<S: System>(&self, arena: &Arena<S>) -> Option<Damage> {
-        arena.hardening.while_alone(|| self.given.inspect(self.secret).err()).flatten()
+        arena.hardening.while_alone(|| self.given.inspect(&self.secret).err()).flatten()
+    }
+
+    /// Releases an object that has left for another one.
+    pub fn let_go<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        former: NonZeroUsize,
+    ) -> Result<(), Misuse> {
+        self.release(arena, former.get())
     }
 
     /// Takes an object back.
     ///
     /// # Safety
     /// Nobody uses the object any longer, if it is one.
-    #[inline(always)]
+    #[inline(never)]
     pub unsafe fn free<S: System>(
         &mut self,
         arena: &Arena<S>,
         address: usize,
     ) -> Result<(), Misuse> {
-        // Whatever is wrong, nothing has changed then that matters, and it is found once more.
-        if let Some((slot, class)) = Self::small_slot(arena, address)
-            && slot.retire(self.secret, arena.hardening.is_alone()).is_ok()
-        {
-            return self.detain(arena, slot, class);
-        }
-        self.free_any(arena, address)
-    }
-
-    /// The slot of a small object that has bytes.
-    #[inline(always)]
-    fn small_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
-        let class = Class(arena.tag(arena.granule_of(address)?).class());
-        let offset = address % GRANULE;
-        if !class.is_small() || class == Class::EMPTY {
-            return None;
-        }
-        let info = class.info();
-        let is_object = class.starts_at(offset as u32) && offset < info.span as usize;
-        let (size, has_predecessor) = (info.size as usize, offset > 0);
-        is_object.then_some((Slot { start: address, size, has_predecessor }, class))
+        let Some((slot, class)) = Self::sealed_slot(arena, address) else {
+            return self.free_unsealed(arena, address);
+        };
+        let alone = || arena.hardening.is_alone();
+        slot.retire::<false>(&self.secret, alone).map_err(|damage| Misuse::new(damage, slot))?;
+        self.detain(arena, slot, class)
     }
 
     /// Keeps a medium object that leaves quarantine, or posts it.
@@ -401,17 +372,6 @@ impl Thread {
                 .is_some_and(|place| unsafe { self.cache.put_aside_medium(arena, place, address) })
     }
 
-    #[inline(never)]
-    fn free_any<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
-        let Some((slot, class)) = Self::sealed_slot(arena, address) else {
-            return self.free_unsealed(arena, address);
-        };
-        if let Err(damage) = slot.retire(self.secret, arena.hardening.is_alone()) {
-            return Err(Misuse::new(damage, slot));
-        }
-        self.detain(arena, slot, class)
-    }
-
     /// Puts a freed object into quarantine, and releases others for it.
     #[inline(always)]
     fn detain<S: System>(
@@ -420,12 +380,9 @@ impl Thread {
         slot: Slot,
         class: Class,
     ) -> Result<(), Misuse> {
-        if self.given.start == slot.start {
-            self.given.start = Slot::NONE.start;
-        }
-        self.newest = slot;
+        self.note_newest(slot);
         let (held, random) = (Held::new(slot.start, class), self.random.next());
-        let former = self.quarantine.exchange(held, slot.size, random as usize);
+        let former = self.quarantine.exchange(held, slot.size(), random as usize);
         let done = former == Held::NONE || self.keep(arena, former, random >> 32);
         if done && !self.quarantine.is_overfull() {
             return Ok(());
@@ -438,7 +395,7 @@ impl Thread {
     fn sealed_slot<S: System>(arena: &Arena<S>, address: usize) -> Option<(Slot, Class)> {
         let found = arena.object_at(address).filter(|found| found.class != Class::EMPTY)?;
         let (size, has_predecessor) = (found.class.size(), found.index > 0);
-        Some((Slot { start: address, size, has_predecessor }, found.class))
+        Some((Slot::new(address, size, has_predecessor), found.class))
     }
 
     /// Keeps an object that leaves quarantine in its magazine, if that is this thread's and has
@@ -511,10 +468,10 @@ impl Thread {
         let have = match arena.sealed_at(address)? {
             InUse::Small(slot, class) => {
                 let bytes =
-                    slot.inspect(arena.secret()).map_err(|damage| Misuse::new(damage, slot))?;
+                    slot.inspect(&arena.secret()).map_err(|damage| Misuse::new(damage, slot))?;
                 if Arena::<S>::sealed_class(size, UNIT) == Some(class) && size > 0 {
                     slot.clear_from(size.min(bytes), bytes);
-                    slot.close(arena.secret(), size);
+                    slot.close(&arena.secret(), size);
                     return Ok(Some(address));
                 }
                 bytes
@@ -539,7 +496,13 @@ impl Thread {
 
     /// Releases all that is in quarantine.
     fn discharge<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
-        self.newest = Slot::NONE;
+        self.newest = Newest::none();
+        // SAFETY: leased to this thread, and no other reference to it is in use.
+        if let Some(waiting) = unsafe { self.waiting.as_mut() } {
+            for (object, _) in waiting.drain() {
+                self.release(arena, object)?;
+            }
+        }
         while let Some(held) = self.quarantine.empty_one() {
             self.release(arena, held.address())?;
         }
