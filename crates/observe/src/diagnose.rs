@@ -193,7 +193,8 @@ fn awaited(report: &LocksReport) -> f64 {
         let same = |row: &WaitRow| (&row.name, &row.file) == (&spin.name, &spin.file);
         report.waits.iter().any(|row| row.kind == WaitKind::Lock && same(row))
     };
-    let seconds = |rows: &mut dyn Iterator<Item = &WaitRow>| rows.map(|row| row.seconds).sum();
+    let seconds =
+        |rows: &mut dyn Iterator<Item = &WaitRow>| rows.fold(0.0, |all, row| all + row.seconds);
     let all: f64 = seconds(&mut report.spins.iter());
     let awaited: f64 = seconds(&mut report.spins.iter().filter(is_awaited));
     if all > 0.0 { awaited / all } else { 0.0 }
