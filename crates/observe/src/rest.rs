@@ -3,8 +3,8 @@
 //!
 //! How long a thread rested is known exactly; what for, only of those that a look has seen at rest.
 //! Where looks are rare, threads that wait often but shortly are mostly not seen, while one that
-//! sleeps always is. So what was not seen is given to those that were, by how likely they were to be
-//! missed as well. What is left then nobody knows.
+//! sleeps always is. So what was not seen is given to those that were, by how likely they were to
+//! be missed as well. What is left then nobody knows.
 
 use crate::micro::Counted;
 
