@@ -176,8 +176,11 @@ pub struct Findings {
     pub mappings_per_second: f64,
     /// Calls of functions that ask the system for memory, a second, counted in windows.
     pub calls_per_second: BTreeMap<String, f64>,
-    /// Threads begun, a second.
+    /// Threads begun, a second, of this process and of its descendants.
     pub threads_per_second: f64,
+    /// Those of them that are the first of a process.
+    #[serde(default)]
+    pub processes_per_second: f64,
     /// What the calls to `malloc` and its family came to, where they were counted.
     pub counted: Option<AllocationCalls>,
     /// Resident memory, in bytes, at equal distances of time.

@@ -39,8 +39,9 @@ const MOST_SITES: usize = 20_000;
 /// How long an interval is: after it, looks are turned into times.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The first: after it, it is known how much observing costs the program.
-const FIRST: Duration = Duration::from_millis(100);
+/// The first, after which it is known how much observing costs the program, as it is then. Each is
+/// twice as long as the one before.
+const FIRST: Duration = Duration::from_millis(25);
 
 /// What a thread was seen waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,8 +112,10 @@ impl Locks {
         pause: &mut dyn FnMut(&[u32], Duration) -> ControlFlow<()>,
     ) {
         let mut left = duration.unwrap_or(Duration::MAX);
+        let mut usual = if self.observed_ns == 0 { FIRST } else { INTERVAL };
         while !left.is_zero() {
-            let length = left.min(if self.observed_ns == 0 { FIRST } else { INTERVAL });
+            let length = left.min(usual);
+            usual = (2 * usual).min(INTERVAL);
             let flow = self.interval(length, pause);
             left = left.saturating_sub(length);
             if flow.is_break() {

@@ -204,7 +204,8 @@ fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
         return Some((Cause::MemoryGrows, growth));
     }
     let calls = |name: &str| findings.calls_per_second.get(name).copied().unwrap_or(0.0);
-    let mappings = findings.mappings_per_second.max(calls("munmap")).max(calls("mmap"));
+    let called = ["mmap", "munmap", "mprotect"].map(calls).into_iter().fold(0.0, f64::max);
+    let mappings = findings.mappings_per_second.max(called);
     let advice = calls("madvise");
     // What a call costs differs little; each is compared with the faults that follow it.
     let candidates = [
@@ -356,6 +357,12 @@ mod tests {
             ..system.clone()
         };
         assert_eq!(cause(&maps), Cause::MappingStorm);
+        let protection = Findings {
+            faults_per_second: 100_000.0,
+            calls_per_second: [("mprotect".to_owned(), 50_000.0)].into(),
+            ..system.clone()
+        };
+        assert_eq!(cause(&protection), Cause::MappingStorm);
         let advice = Findings {
             faults_per_second: 200_000.0,
             calls_per_second: [("madvise".to_owned(), 90_000.0)].into(),

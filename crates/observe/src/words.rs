@@ -91,7 +91,7 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
         ),
         Cause::MemoryGrows => growing(findings),
         Cause::MemoryHeld => holding(findings),
-        Cause::ThreadChurn => format!("{} begin.", rate(findings.threads_per_second, "threads")),
+        Cause::ThreadChurn => beginning(findings),
         Cause::Starved => format!(
             "Threads that wanted to run waited {} of that time for one of {} processors.",
             percent(share(findings.starved_seconds, findings.wanted_seconds())),
@@ -149,6 +149,17 @@ fn meeting(findings: &Findings) -> String {
 /// The word that was spun for most.
 fn first(spins: &[WaitRow]) -> Option<String> {
     spins.first().map(|row| format!(", most of them {}", lock(row)))
+}
+
+/// How many threads begin; and where they are mostly those of processes, that they are.
+fn beginning(findings: &Findings) -> String {
+    let (threads, processes) = (findings.threads_per_second, findings.processes_per_second);
+    let alone = if processes >= 0.5 * threads {
+        format!(", {} of them in processes of their own", percent(share(processes, threads)))
+    } else {
+        String::new()
+    };
+    format!("{} begin{alone}.", rate(threads, "threads"))
 }
 
 fn growing(findings: &Findings) -> String {
