@@ -32,10 +32,9 @@ pub(crate) struct Touch {
 /// amid an instruction is in step after a few.
 const BACK: Range<u64> = 24..32;
 
-/// Data that is touched by the instructions at `pc`, in code that begins at `begin`, and by the last
-/// one where that was a step which others wait for: a thread that is interrupted while it has to
-/// wait for a cache line stands behind. A loop is followed to its beginning; stack data is left
-/// out.
+/// Data that is touched by the instructions at `pc`, in code that begins at `begin`, and by the one
+/// before where that takes a line in one step: a thread that is interrupted while it has to wait
+/// for the line stands behind. A loop is followed to its beginning; stack data is left out.
 pub(crate) fn touches(code: &[u8], begin: u64, pc: u64, registers: &Registers) -> Vec<Touch> {
     let mut walk = Walk { registers, changed: Vec::new(), found: Vec::new() };
     let mut at = pc;
