@@ -164,6 +164,9 @@ pub struct Findings {
     /// What of that is at locks which threads also sleep for.
     #[serde(default)]
     pub awaited_share: f64,
+    /// The part of the samples that touches locks of the allocator which threads also sleep for.
+    #[serde(default)]
+    pub allocator_awaited_share: f64,
     /// The part of the samples that touches different words of a line in turns.
     pub false_sharing_share: f64,
     /// Page faults without a disk, a second.

@@ -65,9 +65,12 @@ fn verdict(cause: Cause) -> &'static str {
 fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
     let locks = &diagnosis.locks;
     match cause {
-        Cause::AllocatorContention => waiting(findings, findings.allocator_lock_seconds, locks),
+        Cause::AllocatorContention => {
+            waiting(findings, findings.allocator_lock_seconds, locks)
+                + &meeting(findings.allocator_awaited_share)
+        }
         Cause::OtherLock => {
-            waiting(findings, findings.other_lock_seconds, locks) + &meeting(findings)
+            waiting(findings, findings.other_lock_seconds, locks) + &meeting(findings.awaited_share)
         }
         Cause::AllocatorCpu => format!(
             "{} of the time in the program is spent in malloc, free and their kin.",
@@ -138,11 +141,11 @@ fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
 }
 
 /// What of the time on a processor threads lose at locks, where it is worth telling.
-fn meeting(findings: &Findings) -> String {
-    if findings.awaited_share < 0.1 {
+fn meeting(share: f64) -> String {
+    if share < 0.1 {
         return String::new();
     }
-    let share = percent(findings.awaited_share);
+    let share = percent(share);
     format!(" {share} of the samples of running code stand where threads meet at such a lock.")
 }
 
