@@ -192,8 +192,8 @@ fn portion((function, share): (Frame, f64)) -> Portion {
     Portion { function, share }
 }
 
-/// The time spun for words of the allocator, or for others, and what of it is at locks which threads
-/// also sleep for.
+/// The time spun for words of the allocator, or for others, and what of it is at locks which
+/// threads also sleep for.
 fn spun(report: &LocksReport, is_allocators: bool) -> (f64, f64) {
     let is_own = |row: &&WaitRow| (row.kind == WaitKind::AllocatorLock) == is_allocators;
     let is_awaited = |spin: &&WaitRow| {

@@ -183,7 +183,8 @@ fn locks(findings: &Findings) -> Option<(Cause, f64)> {
 }
 
 /// What locks cost: the time slept for them, and what of the time on a processor goes into meeting
-/// at the same ones, as far as that is no more: a lock that is hardly slept for is mostly just taken.
+/// at the same ones, as far as that is no more: a lock that is hardly slept for is mostly just
+/// taken.
 fn lost_at_locks(findings: &Findings, asleep: f64, meeting: f64) -> f64 {
     asleep + (meeting * findings.user_seconds).min(asleep)
 }
@@ -232,8 +233,8 @@ fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
     best.map(|(cause, ..)| (cause, (system / SYSTEM).max(blocked / LOCKS)))
 }
 
-/// Whether more memory was taken than there ever was of it, at this rate of pages, or of mappings of
-/// at least a page: the same anew, that is. Heaps may grow by a page each time.
+/// Whether more memory was taken than there ever was of it, at this rate of pages, or of mappings
+/// of at least a page: the same anew, that is. Heaps may grow by a page each time.
 fn are_memory_anew(findings: &Findings, rate: f64) -> bool {
     let first = findings.resident_bytes.first().copied().unwrap_or(0);
     let most = findings.resident_bytes.iter().copied().max().unwrap_or(0);
