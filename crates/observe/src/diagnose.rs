@@ -114,7 +114,8 @@ impl Diagnose {
             fault_seconds: report.fault_seconds,
             allocator_lock_seconds: report.seconds_in(WaitKind::AllocatorLock),
             other_lock_seconds: report.seconds_in(WaitKind::Lock),
-            rounds: self.locks.looks(),
+            // Looks that see nothing are none.
+            rounds: self.locks.sees_waits().map_or(0, |()| self.locks.looks()),
             looks: report.waits.iter().map(|row| row.looks).sum(),
             faults_per_second: per_second(total.minor_faults as f64),
             resident_bytes: self.memory.points.clone(),

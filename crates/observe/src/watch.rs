@@ -440,7 +440,8 @@ impl Thread {
         // A thread that was given no processor since waits on.
         let waits_on = self.seen.filter(|(before, _)| Some(*before) == sched);
         let Some(seen) = waits_on.map(|(_, seen)| seen).or_else(|| self.files.doing(buffer)) else {
-            self.has_ended = true;
+            // Of somebody else's it cannot be seen; that it is there still tell the counters.
+            self.has_ended = self.files.shows_waits() || self.files.stat(buffer).is_none();
             return None;
         };
         self.until_ns = clock::now_ns();

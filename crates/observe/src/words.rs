@@ -112,6 +112,9 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
             percent(1.0 - share(findings.busy_seconds(), findings.thread_seconds))
         ),
         Cause::TooShort => format!("It ran for {:.2} s.", findings.seconds),
+        Cause::TooFewLooks if findings.rounds == 0 => {
+            format!("{}; what its threads wait for could not be seen.", used(findings))
+        }
         Cause::TooFewLooks => format!(
             "{}; its threads were looked at {} times in {:.1} s, since looking took all that it \
              may, or the machine had no processor for it.",
