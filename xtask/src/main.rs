@@ -33,13 +33,14 @@ Commands:
             runs the programs of mimalloc-bench, which is in DIR, and real ones (g++, Python, Perl,
             SQLite, z3, Redis: those that are there) under every allocator that is found, or those
             in a list, and prints tables of time and memory; needs a C and a C++ compiler and cmake
-  verdicts [REPEATS]
-            diagnoses the programs of tests/known so often, and prints how often each verdict was
-            given to whom; needs a C and a C++ compiler, and two minutes for each repeat
+  verdicts [REPEATS [PROGRAM]...]
+            diagnoses the programs of tests/known so often, or those that are named, and prints how
+            often each verdict was given to whom; fails if more than 5 % are wrong of any program;
+            needs a C and a C++ compiler, and three minutes for each repeat
   overhead [PAIRS]
-            measures how much observing slows a contended program down, by so many pairs of runs
-            with and without, and what top takes for 256 threads; on a machine with nothing else
-            to do
+            measures how much observing slows a contended program down, for root and for a user
+            without rights, by so many pairs of runs with and without, and what top takes for 256
+            threads; on a machine with nothing else to do
   comparisons [same|delay|repeats [N]]
             tries on real processes whether `freehold compare` claims what is not there, finds a
             slowdown of 5 %, and gives the same answer again; takes half an hour
@@ -67,9 +68,11 @@ fn main() -> ExitCode {
                 _ => vec!["bench-peers: the number of rounds is not a number from 1 on".to_owned()],
             }
         }
-        ["verdicts"] => verdicts::check(&metadata::read(false), 1),
-        ["verdicts", repeats] if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) => {
-            verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1))
+        ["verdicts"] => verdicts::check(&metadata::read(false), 1, &[]),
+        ["verdicts", repeats, ref names @ ..]
+            if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) =>
+        {
+            verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1), names)
         }
         ["comparisons", ref words @ ..] => comparisons::run(words),
         ["security", suite, ref others @ ..] => security::check(suite, others),

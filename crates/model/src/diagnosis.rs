@@ -164,6 +164,9 @@ pub struct Findings {
     /// What of that is at locks which threads also sleep for.
     #[serde(default)]
     pub awaited_share: f64,
+    /// The part of the samples that touches locks of the allocator which threads also sleep for.
+    #[serde(default)]
+    pub allocator_awaited_share: f64,
     /// The part of the samples that touches different words of a line in turns.
     pub false_sharing_share: f64,
     /// Page faults without a disk, a second.
@@ -176,8 +179,11 @@ pub struct Findings {
     pub mappings_per_second: f64,
     /// Calls of functions that ask the system for memory, a second, counted in windows.
     pub calls_per_second: BTreeMap<String, f64>,
-    /// Threads begun, a second.
+    /// Threads begun, a second, of this process and of its descendants.
     pub threads_per_second: f64,
+    /// Those of them that are the first of a process.
+    #[serde(default)]
+    pub processes_per_second: f64,
     /// What the calls to `malloc` and its family came to, where they were counted.
     pub counted: Option<AllocationCalls>,
     /// Resident memory, in bytes, at equal distances of time.

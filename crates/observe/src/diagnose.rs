@@ -16,15 +16,16 @@ use crate::explain::heap_contents;
 use crate::locks::Locks;
 use crate::memory::resident_bytes;
 use crate::profile::{Counting, Profile, Profiled};
+use crate::recorded::Event;
 use crate::target::TargetError;
-use crate::words;
+use crate::words::{self, share};
 use crate::{clock, verdict};
 
 /// How often memory is read.
 const MEMORY_NS: u64 = 100_000_000;
 
 /// How much has to be resident for heaps to be read, how often they are, and how many times as long
-/// as that takes is waited before it is done again, each time once more.
+/// as that takes of a processor is waited before it is done again, each time once more.
 const HEAP_BYTES: u64 = 16 << 20;
 const HEAP_NS: u64 = 500_000_000;
 const HEAP_PATIENCE: u64 = 20;
@@ -113,7 +114,8 @@ impl Diagnose {
             fault_seconds: report.fault_seconds,
             allocator_lock_seconds: report.seconds_in(WaitKind::AllocatorLock),
             other_lock_seconds: report.seconds_in(WaitKind::Lock),
-            rounds: self.locks.looks(),
+            // Looks that see nothing are none.
+            rounds: self.locks.sees_waits().map_or(0, |()| self.locks.looks()),
             looks: report.waits.iter().map(|row| row.looks).sum(),
             faults_per_second: per_second(total.minor_faults as f64),
             resident_bytes: self.memory.points.clone(),
@@ -126,11 +128,15 @@ impl Diagnose {
             findings.allocator_cpu_share = profiled.allocator_share;
             findings.allocator_fault_share = profiled.allocator_faults;
             findings.atomic_share = profiled.atomic_share;
-            findings.awaited_share = profiled.atomic_share * awaited(report);
+            let (all, awaited) = spun(report, false);
+            findings.awaited_share = profiled.atomic_share * share(awaited, all);
+            let (_, awaited) = spun(report, true);
+            findings.allocator_awaited_share = share(awaited, findings.user_seconds).min(1.0);
             findings.false_sharing_share = profiled.false_share;
-            let rates = profiled.recorded.rates();
-            findings.mappings_per_second = rates.mappings;
-            findings.threads_per_second = rates.threads;
+            let rate = |event| profiled.recorded.rate(event);
+            findings.mappings_per_second = rate(Event::Mapping);
+            findings.threads_per_second = rate(Event::Thread);
+            findings.processes_per_second = rate(Event::Process);
             findings.recorded_share = profiled.recorded.share();
             findings.calls_per_second = calls(profiled);
             findings.hottest = profiled.hottest.clone().map(portion);
@@ -187,16 +193,17 @@ fn portion((function, share): (Frame, f64)) -> Portion {
     Portion { function, share }
 }
 
-/// The part of the time spun that is at locks which threads also sleep for.
-fn awaited(report: &LocksReport) -> f64 {
+/// The time spun for words of the allocator, or for others, and what of it is at locks which
+/// threads also sleep for.
+fn spun(report: &LocksReport, is_allocators: bool) -> (f64, f64) {
+    let is_own = |row: &&WaitRow| (row.kind == WaitKind::AllocatorLock) == is_allocators;
     let is_awaited = |spin: &&WaitRow| {
         let same = |row: &WaitRow| (&row.name, &row.file) == (&spin.name, &spin.file);
-        report.waits.iter().any(|row| row.kind == WaitKind::Lock && same(row))
+        report.waits.iter().filter(is_own).any(|row| row.kind.is_contention() && same(row))
     };
-    let seconds = |rows: &mut dyn Iterator<Item = &WaitRow>| rows.map(|row| row.seconds).sum();
-    let all: f64 = seconds(&mut report.spins.iter());
-    let awaited: f64 = seconds(&mut report.spins.iter().filter(is_awaited));
-    if all > 0.0 { awaited / all } else { 0.0 }
+    let seconds = |all, row: &WaitRow| all + row.seconds;
+    let own = report.spins.iter().filter(is_own);
+    (own.clone().fold(0.0, seconds), own.filter(is_awaited).fold(0.0, seconds))
 }
 
 fn calls(profiled: &Profiled) -> BTreeMap<String, f64> {
@@ -266,14 +273,16 @@ impl Memory {
     /// Reads the heaps of the process that has most in them; the longer that takes, the later it is
     /// done again.
     fn read_heaps(&mut self, processes: &[u32]) {
-        let began = clock::now_ns();
+        let (began, before) = (clock::now_ns(), clock::own_thread_ns());
         let contents = processes.iter().filter_map(|&pid| heap_contents(pid).ok()?);
         let most = contents.max_by_key(|heap| heap.used_bytes + heap.free_bytes + heap.top_bytes);
         self.heap = most.or(self.heap);
         let took = clock::now_ns() - began;
         (self.heap_read_ns, self.heap_took_ns) = (began, took);
-        // A short run is understood soon, and a long one not disturbed.
+        // A short run is understood soon, and a long one not disturbed; that a busy machine had no
+        // processor for it meanwhile is no cost.
         self.heap_readings += 1;
-        self.heap_due_ns = began + (took * HEAP_PATIENCE * self.heap_readings).max(HEAP_NS);
+        let cost = clock::own_thread_ns() - before;
+        self.heap_due_ns = began + (cost * HEAP_PATIENCE * self.heap_readings).max(HEAP_NS);
     }
 }

@@ -47,9 +47,10 @@ impl Duty {
         (length as u64).saturating_sub(self.ns(now_ns))
     }
 
-    /// From now on windows are open for this part of the time.
-    pub(crate) fn allow(&mut self, share: f64) {
+    /// From now on windows are open for this part of the time, and at least this long.
+    pub(crate) fn allow(&mut self, share: f64, shortest: Duration) {
         self.share = share;
+        self.shortest_ns = shortest.as_nanos() as u64;
     }
 
     /// A window has been opened, or closed, which took so much of a processor.
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn less_of_the_time_makes_windows_rarer_rather_than_shorter() {
         let mut duty = Duty::new(0.2, Duration::from_millis(20));
-        duty.allow(0.02);
+        duty.allow(0.02, Duration::from_millis(20));
         duty.turned(true, MS, 0);
         assert_eq!(duty.left_ns(MS), 20 * MS);
         duty.turned(false, 21 * MS, 0);

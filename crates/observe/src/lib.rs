@@ -26,6 +26,7 @@ mod proc;
 mod profile;
 mod reading;
 mod recorded;
+mod rest;
 mod sharing;
 mod split;
 mod stack;

@@ -14,6 +14,7 @@ use crate::access::Access;
 use crate::clock::{self, seconds};
 use crate::proc::syscall::Call;
 use crate::profile::{Counting, Profile};
+use crate::rest::{self, Rest};
 use crate::stack::image::{Files, Image, Place, Registers, Scratch};
 use crate::syscalls::{self, is_futex_wait};
 use crate::tally::Tally;
@@ -38,8 +39,9 @@ const MOST_SITES: usize = 20_000;
 /// How long an interval is: after it, looks are turned into times.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The first: after it, it is known how much observing costs the program.
-const FIRST: Duration = Duration::from_millis(100);
+/// The first, after which it is known how much observing costs the program, as it is then. Each is
+/// twice as long as the one before.
+const FIRST: Duration = Duration::from_millis(25);
 
 /// What a thread was seen waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,6 +68,8 @@ pub struct Locks {
     profile: Result<Profile, String>,
     taker: Taker,
     tallies: HashMap<ThreadKey, Tally<What>>,
+    /// The rest of threads that nobody has looked at since.
+    unseen: HashMap<ThreadKey, Rest>,
     cells: Vec<Cell>,
     sleeps: HashMap<u64, f64>,
     totals: LocksReport,
@@ -89,6 +93,7 @@ impl Locks {
             watch: Watch::new(pid, BUDGET),
             taker: Taker::default(),
             tallies: HashMap::new(),
+            unseen: HashMap::new(),
             cells: Vec::new(),
             sleeps: HashMap::new(),
             totals: LocksReport::default(),
@@ -107,8 +112,10 @@ impl Locks {
         pause: &mut dyn FnMut(&[u32], Duration) -> ControlFlow<()>,
     ) {
         let mut left = duration.unwrap_or(Duration::MAX);
+        let mut usual = if self.observed_ns == 0 { FIRST } else { INTERVAL };
         while !left.is_zero() {
-            let length = left.min(if self.observed_ns == 0 { FIRST } else { INTERVAL });
+            let length = left.min(usual);
+            usual = (2 * usual).min(INTERVAL);
             let flow = self.interval(length, pause);
             left = left.saturating_sub(length);
             if flow.is_break() {
@@ -161,8 +168,10 @@ impl Locks {
         self.observed_ns = interval.end_ns;
         self.observer_ns += interval.observer_ns;
         self.looks += u64::from(interval.looks);
-        for thread in &interval.threads {
-            self.account_for(thread);
+        let rests: Vec<_> = interval.threads.iter().map(|thread| self.rest_of(thread)).collect();
+        let factors = rest::factors(&rests);
+        for ((thread, rest), factor) in interval.threads.iter().zip(rests).zip(factors) {
+            self.account_for(thread, rest.look_ns() * factor, factor);
         }
         if interval.ns > 0 {
             self.restrain(interval);
@@ -181,18 +190,31 @@ impl Locks {
         }
     }
 
-    fn account_for(&mut self, thread: &ThreadTime) {
+    /// How long a thread rested, as far as it was looked at since.
+    fn rest_of(&mut self, thread: &ThreadTime) -> Rest {
+        let key = (thread.pid, thread.tid);
+        let before = self.unseen.remove(&key).unwrap_or_default();
+        let rest = Rest::of(&thread.counted).after(before);
+        if !rest.is_open() || thread.has_ended {
+            return rest;
+        }
+        self.unseen.insert(key, rest);
+        Rest::default()
+    }
+    /// Takes account of a thread that each look at stands for so much time, and that stands for so
+    /// many times itself.
+    fn account_for(&mut self, thread: &ThreadTime, look_ns: f64, factor: f64) {
         let counted = &thread.counted;
         let wall = seconds(counted.wall_ns);
-        let shares = counted.shares();
         self.totals.thread_seconds += wall;
-        self.total.shares.add(&shares, wall);
+        self.total.shares.add(&counted.shares(), wall);
         self.total.minor_faults += thread.minor_faults;
-        self.totals.lck_seconds += shares.lck.unwrap_or_default() * wall;
-        self.totals.fault_seconds += shares.faults() * wall;
+        let in_looks = |looks: u32| f64::from(looks) * look_ns / 1e9;
+        self.totals.lck_seconds += in_looks(counted.waits.futex);
+        self.totals.fault_seconds += in_looks(counted.waits.faults());
         let key = (thread.pid, thread.tid);
         let Some(tally) = self.tallies.get_mut(&key) else { return };
-        for waited in tally.close(counted.look_ns(), thread.switches.voluntary) {
+        for waited in tally.close(look_ns, thread.switches.voluntary as f64 * factor) {
             match waited.what {
                 What::Site(site) => self.cells[site].add(&waited),
                 What::Call(number) => {

@@ -19,6 +19,11 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// How often a page fault.
+    pub(crate) fn faults(self) -> u32 {
+        self.text_fault + self.data_fault
+    }
+
     /// How often in all.
     pub(crate) fn total(self) -> u32 {
         self.futex + self.text_fault + self.data_fault + self.other
@@ -47,6 +52,8 @@ pub(crate) struct Counted {
     pub(crate) user_ticks: u64,
     /// Ticks in the kernel.
     pub(crate) system_ticks: u64,
+    /// How often it was looked at.
+    pub(crate) looks: u32,
     /// What it was seen waiting for.
     pub(crate) waits: Waits,
     /// Whether it can be seen what a thread waits for.
@@ -115,6 +122,7 @@ mod tests {
             wait_ns: SECOND / 4,
             user_ticks: 20,
             system_ticks: 5,
+            looks: 12,
             waits: Waits { futex: 3, text_fault: 1, data_fault: 1, other: 3 },
             shows_waits: true,
         }

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::duty::Duty;
 use crate::perf::record::{BP, Record, SP, Sample};
 use crate::perf::{Kind, Passing, Session};
-use crate::recorded::Recorded;
+use crate::recorded::{Event, Recorded};
 use crate::sharing::{Lines, Shared};
 use crate::stack::image::{Files, Image, Place, Registers, Scratch};
 use crate::stack::symbol::Symbols;
@@ -26,11 +26,13 @@ const MOST_STACKS: usize = 20_000;
 /// Frames of a stack that are kept: as many as lie between an allocator and its caller.
 const FRAMES: usize = 16;
 
-/// The part of the time in which running code is sampled, at most and at least; and the shortest
-/// time.
+/// The part of the time in which running code is sampled, and the shortest time.
 const SAMPLED: f64 = 0.2;
-const SAMPLED_LEAST: f64 = 0.05;
 const SAMPLED_AT_LEAST: Duration = Duration::from_millis(20);
+
+/// The same in brief windows, in which four times as many samples are taken.
+const BRIEFLY: f64 = 0.0125;
+const BRIEFLY_AT_LEAST: Duration = Duration::from_millis(5);
 
 /// The same for the counting of calls, each of which takes some microseconds longer meanwhile, and
 /// so does each time that a thread is given a processor.
@@ -122,7 +124,7 @@ impl Profile {
         let mut profile = Self {
             busiest: pid,
             pid,
-            session: Some(Session::of(pid)?),
+            session: Some(Session::of(pid, false)?),
             duty: Duty::new(SAMPLED / 2.0, SAMPLED_AT_LEAST),
             files: Files::default(),
             images: HashMap::new(),
@@ -146,7 +148,7 @@ impl Profile {
         let (on, began) = (!self.duty.is_open(), clock::own_thread_ns());
         if on && self.session.is_none() {
             // Where there is nobody left to record, there is nothing to know.
-            self.session = Session::of(self.pid).ok();
+            self.session = Session::of(self.pid, self.is_restrained).ok();
             if self.session.is_some() {
                 self.recorded.begin(clock::now_ns());
             }
@@ -154,21 +156,37 @@ impl Profile {
         if let Some(session) = &self.session {
             session.sample_time(on);
         }
-        if !on && self.is_restrained && self.session.as_ref().is_some_and(Session::is_small) {
-            self.take_samples();
-            self.recorded.end(clock::now_ns());
-            self.session = None;
+        if !on {
+            self.leave();
         }
         self.duty.turned(on, clock::now_ns(), clock::own_thread_ns() - began);
     }
 
+    /// Records nothing until the next window, where that is to be: even events that are disabled
+    /// make it longer to give a processor to a thread.
+    fn leave(&mut self) {
+        let is_over = |session: &Session| session.is_brief() || self.is_restrained;
+        if self.session.as_ref().is_some_and(|session| is_over(session) && session.is_small()) {
+            self.take_samples();
+            self.recorded.end(clock::now_ns());
+            self.session = None;
+        }
+    }
+
     /// From now on does only this part of what it would do by itself, as far as that is enough.
-    /// Even events that are disabled make it longer to give a processor to a thread.
     pub(crate) fn restrain(&mut self, part: f64) {
-        self.duty.allow((SAMPLED * part).max(SAMPLED_LEAST));
         self.is_restrained = part < 1.0;
+        if !self.duty.is_open() {
+            self.leave();
+        }
+        let is_brief = self.is_restrained && self.session.as_ref().is_none_or(Session::is_brief);
+        if is_brief {
+            self.duty.allow(BRIEFLY, BRIEFLY_AT_LEAST);
+        } else {
+            self.duty.allow((SAMPLED * part).max(4.0 * BRIEFLY), SAMPLED_AT_LEAST);
+        }
         if let Some(windows) = &mut self.windows {
-            windows.duty.allow((COUNTED * part).max(COUNTED_LEAST));
+            windows.duty.allow((COUNTED * part).max(COUNTED_LEAST), COUNTED_AT_LEAST);
         }
     }
 
@@ -206,8 +224,13 @@ impl Profile {
                 }
                 weigh(stacks, stack, kind, sample.period);
             }
-            (Record::Begin, _) => recorded.add(1, 0),
-            (Record::Map { is_anonymous: true, .. }, _) => recorded.add(0, 1),
+            (Record::Begin { is_process }, _) => {
+                recorded.add(Event::Thread);
+                if is_process {
+                    recorded.add(Event::Process);
+                }
+            }
+            (Record::Map { is_anonymous: true, .. }, _) => recorded.add(Event::Mapping),
             (Record::Lost(lost), _) => totals.lost += lost,
             _ => {}
         });

@@ -1,25 +1,50 @@
 //! What happens while the kernel records it, and what that comes to for all of the time: what was
-//! not recorded is taken to be as what was recorded next. Pure bookkeeping.
+//! not recorded is taken to be as what was recorded next, if that happens most of the time; what
+//! happened once is not taken to go on. Pure bookkeeping.
 
 use crate::clock;
 
-/// How much happened.
+/// What is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A thread began.
+    Thread,
+    /// And was the first of a process.
+    Process,
+    /// An anonymous mapping was made.
+    Mapping,
+}
+
+const KINDS: usize = 3;
+
+/// How often something was recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Events {
-    /// Threads that began.
-    pub(crate) threads: f64,
-    /// Anonymous mappings that were made.
-    pub(crate) mappings: f64,
+struct Count {
+    /// Since recording began the last time.
+    now: u64,
+    /// Before, as recorded, and with the gaps between.
+    counted: f64,
+    whole: f64,
+    /// In how many spells of recording it happened.
+    spells: u32,
+}
+
+impl Count {
+    /// A spell of recording ends that stands for so many times its length.
+    fn end(&mut self, scale: f64) {
+        let now = std::mem::take(&mut self.now);
+        self.counted += now as f64;
+        self.whole += now as f64 * scale;
+        self.spells += u32::from(now > 0);
+    }
 }
 
 /// What was recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Recorded {
-    /// Since recording began the last time.
-    now: Events,
-    /// Before, and in the gaps between.
-    before: Events,
-    /// The time that `before` is of, in nanoseconds, and the part of it that was recorded.
+    counts: [Count; KINDS],
+    spells: u32,
+    /// The time that counts are of, in nanoseconds, and the part of it that was recorded.
     covered_ns: u64,
     watched_ns: u64,
     /// Where the time that nothing is known of begins, and when recording began.
@@ -37,36 +62,34 @@ impl Recorded {
     }
 
     /// Something was recorded.
-    pub(crate) fn add(&mut self, threads: u64, mappings: u64) {
-        self.now.threads += threads as f64;
-        self.now.mappings += mappings as f64;
+    pub(crate) fn add(&mut self, event: Event) {
+        self.counts[event as usize].now += 1;
     }
 
     /// Recording ends.
     pub(crate) fn end(&mut self, now_ns: u64) {
         let (recorded, covered) = (now_ns - self.since_ns, now_ns - self.from_ns);
         let scale = if recorded > 0 { covered as f64 / recorded as f64 } else { 1.0 };
-        let now = std::mem::take(&mut self.now);
-        self.before.threads += now.threads * scale;
-        self.before.mappings += now.mappings * scale;
+        for count in &mut self.counts {
+            count.end(scale);
+        }
+        self.spells += 1;
         self.covered_ns += covered;
         self.watched_ns += recorded;
         self.from_ns = now_ns;
     }
 
-    /// What happened a second, as far as is known.
-    pub(crate) fn rates(&self) -> Events {
-        let rate = |count: f64| if self.covered_ns > 0 { count / self.seconds() } else { 0.0 };
-        Events { threads: rate(self.before.threads), mappings: rate(self.before.mappings) }
+    /// How often something happened a second, as far as is known.
+    pub(crate) fn rate(&self, event: Event) -> f64 {
+        let count = &self.counts[event as usize];
+        let goes_on = 2 * count.spells > self.spells;
+        let happened = if goes_on { count.whole } else { count.counted };
+        if self.covered_ns > 0 { happened / clock::seconds(self.covered_ns) } else { 0.0 }
     }
 
     /// The part of the time that was recorded.
     pub(crate) fn share(&self) -> f64 {
         if self.covered_ns > 0 { self.watched_ns as f64 / self.covered_ns as f64 } else { 1.0 }
-    }
-
-    fn seconds(&self) -> f64 {
-        clock::seconds(self.covered_ns)
     }
 }
 
@@ -76,33 +99,48 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Recording from one time to another, in which something happened so often.
+    fn record(recorded: &mut Recorded, from_ms: u64, to_ms: u64, event: Event, times: u32) {
+        recorded.begin(from_ms * MS);
+        (0..times).for_each(|_| recorded.add(event));
+        recorded.end(to_ms * MS);
+    }
+
+    fn is(rate: f64, expected: f64) {
+        assert!((rate - expected).abs() < 1e-9, "{rate}, not {expected}");
+    }
+
     #[test]
     fn what_was_recorded_all_the_time_is_exact() {
         let mut recorded = Recorded::default();
-        recorded.begin(100 * MS);
-        recorded.add(7, 3);
-        recorded.end(600 * MS);
-        assert_eq!(recorded.rates(), Events { threads: 14.0, mappings: 6.0 });
-        assert!((recorded.share() - 1.0).abs() < 1e-9);
+        record(&mut recorded, 100, 600, Event::Thread, 7);
+        is(recorded.rate(Event::Thread), 14.0);
+        is(recorded.rate(Event::Process), 0.0);
+        is(recorded.share(), 1.0);
     }
 
     #[test]
     fn a_gap_counts_as_what_was_recorded_after_it() {
         let mut recorded = Recorded::default();
-        recorded.begin(100 * MS);
-        // Eight threads begin with the program, and none later.
-        recorded.add(8, 0);
-        recorded.end(600 * MS);
-        recorded.begin(1080 * MS);
-        recorded.add(0, 5);
-        recorded.end(1100 * MS);
-        // 8 threads, and 5 mappings of 20 ms in 500, in a second of which 520 ms were recorded.
-        assert_eq!(recorded.rates(), Events { threads: 8.0, mappings: 125.0 });
-        assert!((recorded.share() - 0.52).abs() < 1e-9);
+        record(&mut recorded, 100, 600, Event::Mapping, 100);
+        record(&mut recorded, 1080, 1100, Event::Mapping, 5);
+        // 100, and 5 of 20 ms in 500, in a second of which 520 ms were recorded.
+        is(recorded.rate(Event::Mapping), 225.0);
+        is(recorded.share(), 0.52);
+    }
+
+    #[test]
+    fn what_happened_once_is_not_taken_to_go_on() {
+        let mut recorded = Recorded::default();
+        record(&mut recorded, 100, 600, Event::Mapping, 1);
+        // Eight threads begin, all of them while it is recorded.
+        record(&mut recorded, 1080, 1100, Event::Thread, 8);
+        is(recorded.rate(Event::Thread), 8.0);
+        is(recorded.rate(Event::Mapping), 1.0);
     }
 
     #[test]
     fn nothing_recorded_is_nothing_known() {
-        assert_eq!(Recorded::default().rates(), Events::default());
+        is(Recorded::default().rate(Event::Thread), 0.0);
     }
 }

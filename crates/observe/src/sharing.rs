@@ -26,8 +26,9 @@ struct Use {
     samples: u32,
     writes: u32,
     atomics: u32,
-    /// The bytes at which it touched the line, a bit each.
+    /// The bytes at which it touched the line, and wrote it, a bit each.
     bytes: u64,
+    written: u64,
 }
 
 #[derive(Debug)]
@@ -183,6 +184,7 @@ impl<Stack: Clone + Eq> Line<Stack> {
         own.atomics += u32::from(touch.is_atomic);
         let byte = 1 << (touch.address % LINE);
         own.bytes |= byte;
+        own.written |= if touch.is_write { byte } else { 0 };
         self.exchanged |= if touch.is_atomic { byte } else { 0 };
     }
 
@@ -200,18 +202,20 @@ impl<Stack: Clone + Eq> Line<Stack> {
             .filter(|own| own.samples >= FEWEST && own.samples * 20 >= all)
             .collect();
         let in_turns = self.turns * 10 >= self.visits;
-        let writers = often.iter().filter(|own| own.writes > 0).count();
-        if often.len() < 2 || !in_turns || writers == 0 {
+        let writers: Vec<_> = often.iter().filter(|own| own.writes > 0).collect();
+        if often.len() < 2 || !in_turns || writers.is_empty() {
             return Sharing::None;
         }
         let same = often.iter().skip(1).any(|own| own.bytes & often[0].bytes != 0);
         let atomics: u32 = often.iter().map(|own| own.atomics).sum();
-        match (same, atomics) {
-            (true, 0) => Sharing::None,
-            (true, _) => Sharing::Atomic,
-            (false, _) if writers >= 2 => Sharing::False,
-            (false, _) => Sharing::None,
+        if same && atomics > 0 {
+            return Sharing::Atomic;
         }
+        // They may read what others write: each takes the line from all others all the same.
+        let all_written = writers.iter().fold(0, |all, own| all | own.written);
+        let written: u32 = writers.iter().map(|own| own.written.count_ones()).sum();
+        let are_apart = written == all_written.count_ones();
+        if writers.len() >= 2 && are_apart { Sharing::False } else { Sharing::None }
     }
 }
 
@@ -238,6 +242,27 @@ mod tests {
         assert_eq!(beside, Shared { atomic: 0, falsely: 40 });
         let apart = shared(|tid| written(0x1000 + u64::from(tid) * 64), 2);
         assert_eq!(apart, Shared::default());
+    }
+
+    #[test]
+    fn words_that_each_thread_writes_for_itself_are_shared_falsely_though_others_read_them() {
+        let ends = |tid: u32| {
+            let own = written(0x1000 + u64::from(tid) * 8);
+            let other = Touch { is_write: false, ..written(0x1000 + u64::from(3 - tid) * 8) };
+            [own, other]
+        };
+        let queue = |touches: &dyn Fn(u32) -> [Touch; 2]| {
+            let mut lines = Lines::default();
+            for n in 0..40 {
+                let tid = 1 + n % 2;
+                lines.add((1, tid), u64::from(n) * VISIT_NS, &touches(tid), &());
+            }
+            lines.shared()
+        };
+        assert_eq!(queue(&ends), Shared { atomic: 0, falsely: 40 });
+        // What both write, under a lock say, is shared by intent.
+        let both = |tid: u32| [written(0x1010), ends(tid)[0]];
+        assert_eq!(queue(&both), Shared::default());
     }
 
     #[test]

@@ -80,13 +80,13 @@ impl<What: Copy + Eq + Hash> Tally<What> {
         }
     }
 
-    /// Ends an interval in which each look stands for `look_ns`, and in which the thread was
-    /// switched away from `switches` times because it had to wait.
-    pub(crate) fn close(&mut self, look_ns: f64, switches: u64) -> Vec<Waited<What>> {
+    /// Ends an interval in which each look stands for `look_ns`, and in which threads were switched
+    /// away from `switches` times because they had to wait: this one, and those it stands for.
+    pub(crate) fn close(&mut self, look_ns: f64, switches: f64) -> Vec<Waited<What>> {
         let seen = std::mem::take(&mut self.seen);
         let more: u64 = seen.values().map(|looks| looks.more).sum();
         let once: u64 = seen.values().map(|looks| looks.once).sum();
-        let left = switches.saturating_sub(more).max(once) as f64;
+        let left = (switches - more as f64).max(once as f64);
         let waited = seen.into_iter().map(|(what, looks)| {
             let share = if once > 0 { looks.once as f64 / once as f64 } else { 0.0 };
             let waits = looks.more as f64 + left * share;
@@ -106,11 +106,11 @@ mod tests {
         assert_eq!(tally.add('a', Some(7), 100), 0);
         assert_eq!(tally.add('a', Some(7), 150), 50);
         assert_eq!(tally.same_wait(Some(7)), Some('a'));
-        let waited = tally.close(10.0, 1);
+        let waited = tally.close(10.0, 1.0);
         assert_eq!(waited, [Waited { what: 'a', ns: 20.0, waits: 1.0, looks: 2 }]);
         // It goes on in the next interval.
         assert_eq!(tally.add('a', Some(7), 200), 100);
-        assert_eq!(tally.close(10.0, 0), [Waited { what: 'a', ns: 10.0, waits: 0.0, looks: 1 }]);
+        assert_eq!(tally.close(10.0, 0.0), [Waited { what: 'a', ns: 10.0, waits: 0.0, looks: 1 }]);
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             tally.add('a', Some(turn), turn);
         }
         tally.add('b', Some(9), 9);
-        let mut waited = tally.close(1.0, 1000);
+        let mut waited = tally.close(1.0, 1000.0);
         waited.sort_by_key(|waited| waited.what);
         assert_eq!((waited[0].waits, waited[1].waits), (750.0, 250.0));
     }
@@ -131,6 +131,6 @@ mod tests {
         tally.add('a', None, 1);
         assert_eq!(tally.same_wait(None), None);
         assert_eq!(tally.add('a', None, 2), 0);
-        assert_eq!(tally.close(1.0, 0), [Waited { what: 'a', ns: 2.0, waits: 2.0, looks: 2 }]);
+        assert_eq!(tally.close(1.0, 0.0), [Waited { what: 'a', ns: 2.0, waits: 2.0, looks: 2 }]);
     }
 }

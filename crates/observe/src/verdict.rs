@@ -37,9 +37,9 @@ const CALLS: f64 = 2000.0;
 /// From so many page faults a second of processor time, they matter.
 const FAULTS: f64 = 10_000.0;
 
-/// So many times what resident memory grew has to be touched first, for faults to be more than the
-/// price of growing.
-const TOUCHED_AGAIN: f64 = 2.0;
+/// So many times what resident memory grew has to be mapped or touched first, for that to be more
+/// than the price of growing.
+const TAKEN_AGAIN: f64 = 2.0;
 
 /// So many page faults cost about as much as mapping once and unmapping.
 const FAULTS_A_MAPPING: f64 = 24.0;
@@ -168,7 +168,9 @@ fn part(some: f64, all: f64) -> f64 {
 }
 
 fn locks(findings: &Findings) -> Option<(Cause, f64)> {
-    let (allocator, other) = (findings.allocator_lock_seconds, findings.other_lock_seconds);
+    let lost = |asleep, meeting| lost_at_locks(findings, asleep, meeting);
+    let allocator = lost(findings.allocator_lock_seconds, findings.allocator_awaited_share);
+    let other = lost(findings.other_lock_seconds, findings.awaited_share);
     let (cause, seconds) = if allocator >= other {
         (Cause::AllocatorContention, allocator)
     } else {
@@ -178,6 +180,13 @@ fn locks(findings: &Findings) -> Option<(Cause, f64)> {
     let of_rest = findings.of_unstarved(seconds) / LOCKS_OF_REST;
     let margin = (of_all / LOCKS).max(of_rest.min(of_all / LOCKS_AT_LEAST));
     (margin >= 1.0).then_some((cause, margin))
+}
+
+/// What locks cost: the time slept for them, and what of the time on a processor goes into meeting
+/// at the same ones, as far as that is no more: a lock that is hardly slept for is mostly just
+/// taken.
+fn lost_at_locks(findings: &Findings, asleep: f64, meeting: f64) -> f64 {
+    asleep + (meeting * findings.user_seconds).min(asleep)
 }
 
 fn threads(findings: &Findings) -> Option<(Cause, f64)> {
@@ -204,13 +213,19 @@ fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
         return Some((Cause::MemoryGrows, growth));
     }
     let calls = |name: &str| findings.calls_per_second.get(name).copied().unwrap_or(0.0);
-    let mappings = findings.mappings_per_second.max(calls("munmap")).max(calls("mmap"));
+    let called = ["mmap", "munmap", "mprotect"].map(calls).into_iter().fold(0.0, f64::max);
+    let mappings = findings.mappings_per_second.max(called);
     let advice = calls("madvise");
     // What a call costs differs little; each is compared with the faults that follow it.
     let candidates = [
-        (Cause::MappingStorm, mappings, CALLS, mappings * FAULTS_A_MAPPING >= faults),
+        (
+            Cause::MappingStorm,
+            mappings,
+            CALLS,
+            mappings * FAULTS_A_MAPPING >= faults && are_memory_anew(findings, mappings),
+        ),
         (Cause::AdviceStorm, advice, CALLS, advice * FAULTS_A_MAPPING >= faults),
-        (Cause::PageFaults, faults, FAULTS, are_memory_anew(findings)),
+        (Cause::PageFaults, faults, FAULTS, are_memory_anew(findings, faults)),
     ];
     let rated =
         candidates.into_iter().filter(|&(_, rate, least, is_most)| is_most && rate >= least * cpu);
@@ -218,12 +233,12 @@ fn kernel(findings: &Findings) -> Option<(Cause, f64)> {
     best.map(|(cause, ..)| (cause, (system / SYSTEM).max(blocked / LOCKS)))
 }
 
-/// Whether more memory was touched first than there ever was of it: the same anew, that is.
-fn are_memory_anew(findings: &Findings) -> bool {
+/// Whether more memory was taken than there ever was of it, at this rate of pages, or of mappings
+/// of at least a page: the same anew, that is. Heaps may grow by a page each time.
+fn are_memory_anew(findings: &Findings, rate: f64) -> bool {
     let first = findings.resident_bytes.first().copied().unwrap_or(0);
     let most = findings.resident_bytes.iter().copied().max().unwrap_or(0);
-    let touched = findings.faults_per_second * findings.seconds * PAGE;
-    touched >= TOUCHED_AGAIN * (most - first) as f64
+    rate * findings.seconds * PAGE >= TAKEN_AGAIN * (most - first) as f64
 }
 
 /// What calls at this rate cost, in page faults.
@@ -346,6 +361,26 @@ mod tests {
     }
 
     #[test]
+    fn meeting_at_a_lock_counts_with_sleeping_for_it_and_no_more_than_that() {
+        let crowded = Findings {
+            thread_seconds: 14.0,
+            seconds: 2.0,
+            user_seconds: 0.9,
+            starved_seconds: 10.3,
+            other_lock_seconds: 0.42,
+            atomic_share: 0.21,
+            ..computing()
+        };
+        assert_eq!(cause(&crowded), Cause::Starved);
+        let meeting = Findings { awaited_share: 0.21, ..crowded };
+        assert_eq!(cause(&meeting), Cause::OtherLock);
+        // A lock that is taken all the time, and hardly ever waited for.
+        let taken = Findings { awaited_share: 0.0, allocator_lock_seconds: 0.02, ..meeting };
+        let taken = Findings { allocator_awaited_share: 0.9, other_lock_seconds: 0.0, ..taken };
+        assert_eq!(cause(&taken), Cause::Starved);
+    }
+
+    #[test]
     fn a_busy_kernel_is_explained_by_what_is_asked_of_it() {
         let system = Findings { user_seconds: 6.0, system_seconds: 12.0, ..computing() };
         let faults = Findings { faults_per_second: 400_000.0, ..system.clone() };
@@ -356,6 +391,12 @@ mod tests {
             ..system.clone()
         };
         assert_eq!(cause(&maps), Cause::MappingStorm);
+        let protection = Findings {
+            faults_per_second: 100_000.0,
+            calls_per_second: [("mprotect".to_owned(), 50_000.0)].into(),
+            ..system.clone()
+        };
+        assert_eq!(cause(&protection), Cause::MappingStorm);
         let advice = Findings {
             faults_per_second: 200_000.0,
             calls_per_second: [("madvise".to_owned(), 90_000.0)].into(),
@@ -397,15 +438,20 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_program_that_took_its_memory_once_are_no_storm() {
+    fn what_it_took_to_take_its_memory_once_is_no_storm() {
         const MIB: u64 = 1 << 20;
         let taken = (0..=20).map(|n| (1 + n.min(4) * 20) * MIB).collect();
         let system = Findings { user_seconds: 0.5, system_seconds: 1.5, ..computing() };
         let filling =
             Findings { seconds: 2.0, faults_per_second: 11_000.0, resident_bytes: taken, ..system };
         assert_ne!(cause(&filling), Cause::PageFaults);
-        let again = Findings { faults_per_second: 110_000.0, ..filling };
+        let again = Findings { faults_per_second: 110_000.0, ..filling.clone() };
         assert_eq!(cause(&again), Cause::PageFaults);
+        // The same for a heap that grew page by page.
+        let grown = Findings { mappings_per_second: 10_000.0, ..filling.clone() };
+        assert_ne!(cause(&grown), Cause::MappingStorm);
+        let mapped = Findings { mappings_per_second: 100_000.0, ..filling };
+        assert_eq!(cause(&mapped), Cause::MappingStorm);
     }
 
     #[test]

@@ -110,6 +110,8 @@ struct Thread {
     /// Since when it is watched in this interval, and until when.
     from_ns: u64,
     until_ns: u64,
+    /// How often it was looked at in this interval, and what it was seen waiting for.
+    looks: u32,
     waits: Waits,
     /// Waiting for a processor that was counted before the scheduler did, which counts it when it
     /// is over.
@@ -416,6 +418,7 @@ impl Thread {
             until_ns: clock::now_ns(),
             last,
             seen: None,
+            looks: 0,
             waits: Waits::default(),
             ahead_ns: 0,
             has_ended: false,
@@ -437,10 +440,12 @@ impl Thread {
         // A thread that was given no processor since waits on.
         let waits_on = self.seen.filter(|(before, _)| Some(*before) == sched);
         let Some(seen) = waits_on.map(|(_, seen)| seen).or_else(|| self.files.doing(buffer)) else {
-            self.has_ended = true;
+            // Of somebody else's it cannot be seen; that it is there still tell the counters.
+            self.has_ended = self.files.shows_waits() || self.files.stat(buffer).is_none();
             return None;
         };
         self.until_ns = clock::now_ns();
+        self.looks += 1;
         self.last.sched = sched.or(self.last.sched);
         self.seen = sched.filter(|_| seen.is_waiting()).map(|sched| (sched, seen));
         let (waits, call) = match seen {
@@ -522,7 +527,7 @@ impl Thread {
             self.first = self.last.clone();
         }
         self.from_ns = self.until_ns;
-        self.waits = Waits::default();
+        (self.looks, self.waits) = (0, Waits::default());
         time
     }
 
@@ -538,6 +543,7 @@ impl Thread {
             wait_ns: after.wait_ns.saturating_sub(before.wait_ns + self.ahead_ns),
             user_ticks,
             system_ticks,
+            looks: self.looks,
             waits: self.waits,
             shows_waits: self.files.shows_waits(),
         };

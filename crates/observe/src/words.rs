@@ -65,9 +65,12 @@ fn verdict(cause: Cause) -> &'static str {
 fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
     let locks = &diagnosis.locks;
     match cause {
-        Cause::AllocatorContention => waiting(findings, findings.allocator_lock_seconds, locks),
+        Cause::AllocatorContention => {
+            waiting(findings, findings.allocator_lock_seconds, locks)
+                + &meeting(findings.allocator_awaited_share)
+        }
         Cause::OtherLock => {
-            waiting(findings, findings.other_lock_seconds, locks) + &meeting(findings)
+            waiting(findings, findings.other_lock_seconds, locks) + &meeting(findings.awaited_share)
         }
         Cause::AllocatorCpu => format!(
             "{} of the time in the program is spent in malloc, free and their kin.",
@@ -91,7 +94,7 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
         ),
         Cause::MemoryGrows => growing(findings),
         Cause::MemoryHeld => holding(findings),
-        Cause::ThreadChurn => format!("{} begin.", rate(findings.threads_per_second, "threads")),
+        Cause::ThreadChurn => beginning(findings),
         Cause::Starved => format!(
             "Threads that wanted to run waited {} of that time for one of {} processors.",
             percent(share(findings.starved_seconds, findings.wanted_seconds())),
@@ -109,6 +112,9 @@ fn detail(cause: Cause, findings: &Findings, diagnosis: &Diagnosis) -> String {
             percent(1.0 - share(findings.busy_seconds(), findings.thread_seconds))
         ),
         Cause::TooShort => format!("It ran for {:.2} s.", findings.seconds),
+        Cause::TooFewLooks if findings.rounds == 0 => {
+            format!("{}; what its threads wait for could not be seen.", used(findings))
+        }
         Cause::TooFewLooks => format!(
             "{}; its threads were looked at {} times in {:.1} s, since looking took all that it \
              may, or the machine had no processor for it.",
@@ -138,17 +144,28 @@ fn waiting(findings: &Findings, seconds: f64, locks: &[WaitRow]) -> String {
 }
 
 /// What of the time on a processor threads lose at locks, where it is worth telling.
-fn meeting(findings: &Findings) -> String {
-    if findings.awaited_share < 0.1 {
+fn meeting(share: f64) -> String {
+    if share < 0.1 {
         return String::new();
     }
-    let share = percent(findings.awaited_share);
+    let share = percent(share);
     format!(" {share} of the samples of running code stand where threads meet at such a lock.")
 }
 
 /// The word that was spun for most.
 fn first(spins: &[WaitRow]) -> Option<String> {
     spins.first().map(|row| format!(", most of them {}", lock(row)))
+}
+
+/// How many threads begin; and where they are mostly those of processes, that they are.
+fn beginning(findings: &Findings) -> String {
+    let (threads, processes) = (findings.threads_per_second, findings.processes_per_second);
+    let alone = if processes >= 0.5 * threads {
+        format!(", {} of them in processes of their own", percent(share(processes, threads)))
+    } else {
+        String::new()
+    };
+    format!("{} begin{alone}.", rate(threads, "threads"))
 }
 
 fn growing(findings: &Findings) -> String {

@@ -154,6 +154,27 @@ fn no_root_is_needed_for_the_verdict() {
 }
 
 #[test]
+fn what_somebody_elses_threads_wait_for_is_not_guessed() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can have a process that nobody else may look into");
+    }
+    let directory = directory();
+    let Some(command) = as_nobody(&directory) else {
+        return skipped("nothing can be run as nobody");
+    };
+    let Some(program) = known(&directory, "lock_asleep.c") else { return };
+    let mut waiting = Command::new(program).arg("60").spawn().expect("it runs");
+    let mut observing = command();
+    observing.args(["diagnose", "--json", "--seconds", "1", "-p", &waiting.id().to_string()]);
+    let output = observing.output().expect("it runs");
+    waiting.kill().expect("it is ours");
+    waiting.wait().expect("it ends");
+    let diagnosis = json(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(diagnosis["cause"], "too_few_looks", "{diagnosis:#}");
+    assert!(diagnosis["findings"]["seconds"].as_f64() > Some(0.9), "it was there all the time");
+}
+
+#[test]
 fn a_command_that_changes_its_user_does_so_while_it_is_observed() {
     if !rustix::process::geteuid().is_root() {
         return skipped("only root can make a program that changes its user");

@@ -45,14 +45,18 @@ pub(crate) enum Record<'a> {
     /// A sample.
     Sample(Sample<'a>),
     /// A thread began.
-    Begin,
+    Begin {
+        /// Whether it is the first of a process.
+        is_process: bool,
+    },
     /// A thread ended.
     End,
     /// Memory was mapped.
     Map {
         /// So many bytes.
         bytes: u64,
-        /// Whether it is of no file.
+        /// Whether it is of no file; or was more asked for of what a process has from its
+        /// beginning.
         is_anonymous: bool,
     },
     /// So many records were lost.
@@ -85,7 +89,7 @@ pub(crate) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
     let mut fields = Fields(body);
     Some(match kind {
         sys::PERF_RECORD_SAMPLE => Record::Sample(sample(&mut fields)?),
-        sys::PERF_RECORD_FORK => Record::Begin,
+        sys::PERF_RECORD_FORK => Record::Begin { is_process: fields.u32()? != fields.u32()? },
         sys::PERF_RECORD_EXIT => Record::End,
         sys::PERF_RECORD_LOST => {
             fields.u64()?;
@@ -123,7 +127,7 @@ fn map<'a>(fields: &mut Fields<'_>) -> Option<Record<'a>> {
     // then the name of the file.
     let (_, _, bytes) = (fields.u64()?, fields.u64()?, fields.u64()?);
     fields.bytes(8 + 8 + 8 + 8 + 8)?;
-    let is_anonymous = fields.0.starts_with(b"//anon");
+    let is_anonymous = [&b"//anon"[..], b"[heap]"].iter().any(|name| fields.0.starts_with(name));
     Some(Record::Map { bytes, is_anonymous })
 }
 
@@ -164,10 +168,17 @@ mod tests {
         let mut anonymous = bytes(&[1, 0x7f00, 4096, 0, 0, 0, 0, 0]);
         anonymous.extend(b"//anon\0\0");
         let expected = Record::Map { bytes: 4096, is_anonymous: true };
-        assert_eq!(parse(sys::PERF_RECORD_MMAP2, &anonymous), Some(expected));
+        assert_eq!(parse(sys::PERF_RECORD_MMAP2, &anonymous), Some(expected.clone()));
+        let mut grown = bytes(&[1, 0x5500, 4096, 0, 0, 0, 0, 0]);
+        grown.extend(b"[heap]\0\0");
+        assert_eq!(parse(sys::PERF_RECORD_MMAP2, &grown), Some(expected));
         let lost = bytes(&[1, 12]);
         assert_eq!(parse(sys::PERF_RECORD_LOST, &lost), Some(Record::Lost(12)));
-        assert_eq!(parse(sys::PERF_RECORD_FORK, &[]), Some(Record::Begin));
+        for (pid, parent, is_process) in [(7_u64, 7, false), (8, 7, true)] {
+            let begun = bytes(&[parent << 32 | pid]);
+            let expected = Record::Begin { is_process };
+            assert_eq!(parse(sys::PERF_RECORD_FORK, &begun), Some(expected));
+        }
         assert_eq!(parse(sys::PERF_RECORD_SAMPLE, &[0; 12]), None);
     }
 }

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
 
 /// The events of a process.
 pub(crate) struct Session {
+    is_brief: bool,
     rings: Vec<Ring>,
     kinds: HashMap<u64, Kind>,
     events: Vec<Event>,
@@ -39,9 +40,10 @@ pub(crate) struct Session {
 
 impl Session {
     /// Begins to record all threads of a process and of its descendants, and those that they will
-    /// start; but time only when that is enabled.
-    pub(crate) fn of(pid: u32) -> io::Result<Self> {
+    /// start; but time only when that is enabled. A brief session samples time more often.
+    pub(crate) fn of(pid: u32, is_brief: bool) -> io::Result<Self> {
         let mut session = Self {
+            is_brief,
             rings: Vec::new(),
             kinds: HashMap::new(),
             events: Vec::new(),
@@ -57,8 +59,9 @@ impl Session {
     /// Records these threads on a processor, into a ring of its own.
     fn add_processor(&mut self, threads: &[u32], cpu: u32) -> io::Result<()> {
         let leader = self.events.len();
+        let clock = Wanted::Clock { is_brief: self.is_brief };
         for &tid in threads {
-            for (wanted, kind) in [(Wanted::Clock, Kind::Clock), (Wanted::Faults, Kind::Fault)] {
+            for (wanted, kind) in [(clock, Kind::Clock), (Wanted::Faults, Kind::Fault)] {
                 let event = match Event::open(wanted, tid, Some(cpu)) {
                     Ok(event) => event,
                     // It has ended.
@@ -79,6 +82,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is a brief one.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
     }
 
     /// Whether it is soon begun again: not for thousands of threads and processors.

@@ -17,7 +17,9 @@ pub(crate) struct Symbols {
 
 impl Symbols {
     pub(crate) fn new() -> Self {
-        let symbolizer = Symbolizer::builder().set_debug_dirs(Some(debug_directories())).build();
+        let builder = Symbolizer::builder().set_debug_dirs(Some(debug_directories()));
+        // It would take a function `w` for a type of C++.
+        let symbolizer = builder.enable_demangling(false).build();
         Self { symbolizer, known: HashMap::new() }
     }
 
@@ -56,7 +58,7 @@ fn look_up(symbolizer: &Symbolizer, place: Place, files: &Files) -> Vec<Frame> {
         return vec![unnamed()];
     };
     let frame = |name: &str, code: Option<&blazesym::symbolize::CodeInfo<'_>>| Frame {
-        function: name.to_owned(),
+        function: demangled(name),
         file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
         line: code.and_then(|code| code.line),
         ..unnamed()

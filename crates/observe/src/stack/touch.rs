@@ -2,6 +2,8 @@
 //! a sample has. This takes the place of the data addresses that processors sample, which virtual
 //! machines rarely have and ordinary users may rarely use.
 
+use std::ops::Range;
+
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind,
     Register,
@@ -26,26 +28,63 @@ pub(crate) struct Touch {
     pub(crate) is_atomic: bool,
 }
 
-/// Data that is touched by the instructions at `pc`, in code that begins at `begin`. A loop is
-/// followed to its beginning; stack data is left out.
+/// How far before the next instruction decoding begins, to find the last one: decoding that begins
+/// amid an instruction is in step after a few.
+const BACK: Range<u64> = 24..32;
+
+/// Data that is touched by the instructions at `pc`, in code that begins at `begin`, and by the one
+/// before where that takes a line in one step: a thread that is interrupted while it has to wait
+/// for the line stands behind. A loop is followed to its beginning; stack data is left out.
 pub(crate) fn touches(code: &[u8], begin: u64, pc: u64, registers: &Registers) -> Vec<Touch> {
     let mut walk = Walk { registers, changed: Vec::new(), found: Vec::new() };
     let mut at = pc;
     let mut factory = InstructionInfoFactory::new();
+    let mut is_loop = false;
     for _ in 0..INSTRUCTIONS {
-        let from = usize::try_from(at.wrapping_sub(begin)).ok();
-        let Some(bytes) = from.and_then(|from| code.get(from..)) else { break };
-        let instruction = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode();
-        if instruction.is_invalid() {
-            break;
-        }
+        let Some(instruction) = decode(code, begin, at) else { break };
         walk.take(&instruction, &mut factory);
         match next(&instruction) {
             Some(next) => at = next,
             None => break,
         }
+        is_loop |= at == pc;
+    }
+    // At the head of a loop it is its end, more often, that was run last.
+    if !is_loop && let Some(last) = last(code, begin, pc).filter(is_exchange) {
+        let mut behind = Walk { registers, changed: Vec::new(), found: Vec::new() };
+        behind.take_back(&last, &mut factory);
+        walk.found.extend(behind.found);
     }
     walk.found
+}
+
+fn decode(code: &[u8], begin: u64, at: u64) -> Option<Instruction> {
+    let from = usize::try_from(at.wrapping_sub(begin)).ok();
+    let bytes = from.and_then(|from| code.get(from..))?;
+    let instruction = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// The instruction that ends at `pc`, as most beginnings before have it.
+fn last(code: &[u8], begin: u64, pc: u64) -> Option<Instruction> {
+    let ending = |back: u64| {
+        let mut instruction = decode(code, begin, pc.wrapping_sub(back))?;
+        while instruction.next_ip() < pc {
+            instruction = decode(code, begin, instruction.next_ip())?;
+        }
+        (instruction.next_ip() == pc).then_some(instruction)
+    };
+    let found: Vec<_> = BACK.filter_map(ending).collect();
+    let votes = |own: &Instruction| found.iter().filter(|other| other.ip() == own.ip()).count();
+    found.iter().max_by_key(|own| votes(own)).copied()
+}
+
+/// Whether an instruction reads and writes memory in one step.
+fn is_exchange(instruction: &Instruction) -> bool {
+    let has_memory =
+        (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    has_memory
+        && (instruction.has_lock_prefix() || instruction.mnemonic() == iced_x86::Mnemonic::Xchg)
 }
 
 /// Where execution goes after an instruction, as far as that is likely.
@@ -69,6 +108,17 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn take(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) {
+        self.take_operands(instruction, factory);
+        self.take_changes(instruction, factory);
+    }
+
+    /// The same for one that has been run already: what it has changed tells no address.
+    fn take_back(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) {
+        self.take_changes(instruction, factory);
+        self.take_operands(instruction, factory);
+    }
+
+    fn take_operands(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) {
         let info = factory.info(instruction);
         for operand in 0..instruction.op_count() {
             if instruction.op_kind(operand) == OpKind::Memory {
@@ -76,7 +126,10 @@ impl Walk<'_> {
                 self.found.extend(self.touch(instruction, operand, access));
             }
         }
-        for used in info.used_registers() {
+    }
+
+    fn take_changes(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) {
+        for used in factory.info(instruction).used_registers() {
             if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead) {
                 self.changed.push(used.register().full_register());
             }
@@ -93,11 +146,10 @@ impl Walk<'_> {
         let address = instruction.virtual_address(operand, 0, value)?;
         let near =
             address.wrapping_sub(self.registers[SP]).min(self.registers[SP].wrapping_sub(address));
-        let is_exchange = instruction.mnemonic() == iced_x86::Mnemonic::Xchg;
         (is_access && near > STACK).then_some(Touch {
             address,
             is_write,
-            is_atomic: is_write && (is_exchange || instruction.has_lock_prefix()),
+            is_atomic: is_write && is_exchange(instruction),
         })
     }
 
@@ -183,6 +235,38 @@ mod tests {
         let code = [0xff, 0x07, 0x48, 0xff, 0xc9, 0x75, 0xf9, 0xc3];
         let found = touches(&code, PC, PC + 2, &registers(&[(5, 0x1000)]));
         assert!(found.iter().any(|touch| touch.address == 0x1000 && touch.is_write), "{found:?}");
+    }
+
+    /// mov rax, rsi, twelve times; lock inc qword [rdi]; then what is given.
+    fn behind(code: &[u8]) -> (Vec<u8>, u64) {
+        let before = [0x48, 0x89, 0xf0].repeat(12);
+        let whole = [&before, &[0xf0, 0x48, 0xff, 0x07][..], code].concat();
+        (whole, PC + 40)
+    }
+
+    #[test]
+    fn a_thread_that_waited_for_a_line_stands_behind_the_step_that_takes_it() {
+        // mov eax, 1; ret
+        let (code, pc) = behind(&[0xb8, 1, 0, 0, 0, 0xc3]);
+        let found = touches(&code, PC, pc, &registers(&[(5, 0x1000)]));
+        assert_eq!(found, [Touch { address: 0x1000, is_write: true, is_atomic: true }]);
+        // A step later it is over.
+        assert!(touches(&code, PC, pc + 5, &registers(&[(5, 0x1000)])).is_empty());
+    }
+
+    #[test]
+    fn the_head_of_a_loop_was_mostly_reached_from_its_end() {
+        // dec rcx; jne back; ret
+        let (code, pc) = behind(&[0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3]);
+        assert!(touches(&code, PC, pc, &registers(&[(5, 0x1000)])).is_empty());
+    }
+
+    #[test]
+    fn a_step_that_has_changed_its_own_address_tells_none() {
+        // lock xadd [rax], rax; ret: what the register was is gone.
+        let before = [0x48, 0x89, 0xf0].repeat(12);
+        let code = [&before, &[0xf0, 0x48, 0x0f, 0xc1, 0x00, 0xc3][..]].concat();
+        assert!(touches(&code, PC, PC + 41, &registers(&[(0, 0x1000)])).is_empty());
     }
 
     #[test]
