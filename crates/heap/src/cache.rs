@@ -473,6 +473,12 @@ impl ThreadCache {
         true
     }
 
+    /// Whether there is a magazine for a class, and something in it.
+    #[inline]
+    pub(crate) fn has_any(&self, class: Class) -> bool {
+        self.tops[usize::from(class.0)] as u8 > EMPTY
+    }
+
     /// Empties a magazine, and returns what was in it.
     pub(crate) fn empty(&mut self, class: Class) -> Rounds {
         let top = self.tops[usize::from(class.0)];

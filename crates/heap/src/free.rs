@@ -7,7 +7,7 @@ use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
-use crate::magazine::{MAGAZINES, Rounds};
+use crate::magazine::MAGAZINES;
 use crate::medium::TakenBack;
 use crate::outbox::Row;
 use crate::parcel::Parcel;
@@ -387,8 +387,10 @@ impl ThreadCache {
     pub fn flush<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
         for n in 1..MAGAZINES {
             let class = Class(n as u8);
-            let rounds = self.empty(class);
-            self.give_back(arena, class, rounds.as_slice())?;
+            if self.has_any(class) {
+                let rounds = self.empty(class);
+                self.give_back(arena, class, rounds.as_slice())?;
+            }
             while let Some(rounds) = self.heap().and_then(|heap| {
                 // SAFETY: the thread has the lease.
                 unsafe { heap.with_depots(|it| it.empty_one(class)) }
@@ -397,9 +399,10 @@ impl ThreadCache {
             }
             // SAFETY: the outbox is leased to this thread.
             let outbox = unsafe { self.outbox.as_mut() };
-            let parcel = outbox.and_then(|it| it.parcel(class));
-            let rounds = parcel.map_or(Rounds::NONE, Parcel::empty);
-            self.give_back(arena, class, rounds.as_slice())?;
+            let parcel = outbox.and_then(|it| it.parcel(class)).filter(|it| it.has_any());
+            if let Some(rounds) = parcel.map(Parcel::empty) {
+                self.give_back(arena, class, rounds.as_slice())?;
+            }
         }
         if let Some(heap) = self.heap() {
             heap.close_inboxes(|class, objects| self.give_back(arena, class, objects))?;

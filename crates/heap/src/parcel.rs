@@ -87,6 +87,12 @@ impl Parcel {
         self.end = Magazine::slot_after(magazine, rounds_of(class));
     }
 
+    /// Whether there are objects in it.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.next != 0 && Magazine::rounds_below(self.next) > 0
+    }
+
     /// Takes the objects out.
     pub(crate) fn empty(&mut self) -> Rounds {
         if self.next == 0 {
