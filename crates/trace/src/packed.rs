@@ -22,14 +22,14 @@ const USUAL_ADDRESS_BITS: u32 = 48;
 /// The largest size that is compared with others.
 const USUAL_SIZE: u64 = 0xffff;
 
-/// Whether an address can be a [usual](Packed::usual) record's.
+/// Whether an address can be a [usual](Packed::usual_sized) record's.
 #[inline(always)]
 pub fn is_usual_address(address: u64) -> bool {
     // Its low bits become the uppermost, so that one comparison is enough.
     address.rotate_right(LOW_BITS) >> (USUAL_ADDRESS_BITS - LOW_BITS) == 0
 }
 
-/// Whether a size can be a [usual](Packed::usual) record's.
+/// Whether a size can be a [usual](Packed::usual_sized) record's.
 #[inline(always)]
 pub fn is_usual_size(size: u64) -> bool {
     size <= USUAL_SIZE
