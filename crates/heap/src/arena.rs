@@ -332,9 +332,9 @@ impl<S: System> Arena<S> {
         self.all_heaps().map(|heap| &heap.tally).chain([&self.tally])
     }
 
-    /// Commits at least `wanted` more blocks, and makes all that are committed available as wholly
-    /// free; or else finds that somebody did since only those up to `offered` were. Returns false
-    /// if there is no more memory.
+    /// Commits at least `wanted` more blocks, and offers them as wholly free ones, unless another
+    /// thread has offered some since the caller saw that those up to `offered` are. Returns false if
+    /// there is no more memory.
     pub(crate) fn commit_more(&self, offered: u32, wanted: u32) -> bool {
         self.grow.hold(|| {
             let committed = self.frontier.offered();

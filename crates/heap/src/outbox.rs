@@ -11,7 +11,7 @@ use crate::layout::{GRANULE, Granule};
 use crate::magazine::Fresh;
 use crate::magazine::MAGAZINES;
 use crate::parcel::{self, Parcel};
-use crate::policy::retain;
+use crate::policy::{grow, retain};
 use crate::stock::Stocked;
 use crate::tables::{FAR_WORDS, NEAR_WORDS};
 use freehold_sync::atomic::AtomicU32;
@@ -34,11 +34,13 @@ const PARCELS_AT_FIRST: usize = 4;
 const WINDOWS: u32 = (FAR_WORDS + NEAR_WORDS).div_ceil(WORDS) as u32;
 
 /// Which objects a slot is for: the number of the window in the lowest bits, above them the slab's
-/// granule plus one, of which a region has less than 2^26. 0 stands for an unused slot.
+/// granule plus one. 0 stands for an unused slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u32);
 
 const UNUSED: Key = Key(0);
+
+const _: () = assert!((grow::LARGEST / GRANULE + 1) * WINDOWS as usize <= u32::MAX as usize);
 
 impl Key {
     #[inline]
@@ -153,7 +155,7 @@ impl Outbox {
 
     /// Puts objects in, if there is a slot for their slab and not too much is held back.
     #[inline]
-    pub(crate) fn join(&mut self, class: Class, row: Row) -> bool {
+    fn join(&mut self, class: Class, row: Row) -> bool {
         let key = Key::of(row);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);

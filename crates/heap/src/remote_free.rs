@@ -53,11 +53,7 @@ impl<S: System> Arena<S> {
             let bits = masks.fold(0, |all, (_, mask)| all | mask);
             return self.send_medium_home(class, g, bits, mine);
         }
-        let (info, bits) = (class.info(), self.bits(g));
-        let word = self.word(g).count();
-        let (capacity, wake) = (info.capacity.into(), info.wake.into());
-        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
-        self.settle(class, g, pushed, adopter)
+        self.record(class, g, masks, count, adopter)
     }
 
     /// Sends small objects home that stand in one row. Fails if one of them is free already.
@@ -68,32 +64,33 @@ impl<S: System> Arena<S> {
         row: Row,
         adopter: Option<&mut Held>,
     ) -> Result<u32, ()> {
-        let (info, bits) = (class.info(), self.bits(row.slab));
-        let (capacity, wake) = (info.capacity.into(), info.wake.into());
         let masks = core::iter::once((row.word, row.mask));
-        let word = self.word(row.slab).count();
-        let pushed = freed::free(word, |n| bits.word(n), masks, row.count.into(), capacity, wake);
-        self.settle(class, row.slab, pushed, adopter)
+        self.record(class, row.slab, masks, row.count.into(), adopter)
     }
 
-    /// Does what a push asks for. Returns how many granules were released.
-    #[inline]
-    fn settle(
+    /// Records `count` free small objects in their slab, and does what has to follow.
+    #[inline(always)]
+    fn record(
         &self,
         class: Class,
         g: Granule,
-        pushed: Pushed,
+        masks: impl Iterator<Item = (usize, u64)>,
+        count: i32,
         adopter: Option<&mut Held>,
     ) -> Result<u32, ()> {
+        let (info, bits) = (class.info(), self.bits(g));
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let word = self.word(g).count();
+        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
         if pushed == Pushed::Recorded {
             return Ok(0);
         }
-        self.settle_claimed(class, g, pushed, adopter)
+        self.settle(class, g, pushed, adopter)
     }
 
     /// Does what a push asks for that did more than to record objects.
     #[inline(never)]
-    fn settle_claimed(
+    fn settle(
         &self,
         class: Class,
         g: Granule,
@@ -102,7 +99,7 @@ impl<S: System> Arena<S> {
     ) -> Result<u32, ()> {
         let own = Account::new(&self.tally);
         match pushed {
-            Pushed::Recorded => return Ok(0),
+            Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
             Pushed::Woken => {
                 let mut adopter = adopter;

@@ -201,6 +201,7 @@ impl Locks {
         self.unseen.insert(key, rest);
         Rest::default()
     }
+
     /// Takes account of a thread that each look at stands for so much time, and that stands for so
     /// many times itself.
     fn account_for(&mut self, thread: &ThreadTime, look_ns: f64, factor: f64) {

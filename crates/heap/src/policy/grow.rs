@@ -6,6 +6,9 @@ use crate::layout::{BLOCK, ZONE_BLOCKS};
 /// small program would pay for memory that it does not use.
 pub const SMALL_PAGES_BELOW: usize = 16 << 20;
 
+/// The largest region that is reserved.
+pub const LARGEST: usize = 1 << 40;
+
 /// Blocks to commit beyond `committed`, when `wanted` are needed and `reserved` exist.
 ///
 /// Committing costs one system call and no memory, but counts against overcommit and data limits:
@@ -26,10 +29,9 @@ pub fn fenced(region: usize) -> (usize, usize) {
 }
 
 /// The sizes of region to try, largest first: all but a quarter of the address space that is left,
-/// but at most 1 TiB, and then a quarter each time down to 4 MiB. Where little is left a third
+/// but at most [`LARGEST`], and then a quarter each time down to 4 MiB. Where little is left a third
 /// stays, since a few threads' stacks need more than a quarter of it.
 pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
-    const LARGEST: usize = 1 << 40;
     const SMALLEST: usize = 4 << 20;
     const LITTLE: usize = 64 << 20;
     let usual = address_space_left - address_space_left / 4;
