@@ -333,8 +333,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Commits at least `wanted` more blocks, and offers them as wholly free ones, unless another
-    /// thread has offered some since the caller saw that those up to `offered` are. Returns false if
-    /// there is no more memory.
+    /// thread has offered some since the caller saw that those up to `offered` are. Returns false
+    /// if there is no more memory.
     pub(crate) fn commit_more(&self, offered: u32, wanted: u32) -> bool {
         self.grow.hold(|| {
             let committed = self.frontier.offered();
