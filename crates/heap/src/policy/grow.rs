@@ -28,8 +28,8 @@ pub fn fenced(region: usize) -> (usize, usize) {
     (fence, region + 2 * fence)
 }
 
-/// The sizes of region to try, largest first: all but a quarter of the address space that is
-/// left, at most [`LARGEST`], and then a quarter each time down to 4 MiB. Where little is left a third
+/// The sizes of region to try, largest first: all but a quarter of the address space that is left,
+/// at most [`LARGEST`], and then a quarter each time down to 4 MiB. Where little is left a third
 /// stays, since a few threads' stacks need more than a quarter of it.
 pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     const SMALLEST: usize = 4 << 20;
