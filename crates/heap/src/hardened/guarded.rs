@@ -25,8 +25,11 @@ const MOST_BYTES: usize = 16 << 20;
 /// The largest object whose memory is kept while it waits, in bytes.
 const KEPT_MAX: usize = 128 << 10;
 
-/// The most bytes of memory that wait.
+/// The most bytes of memory that wait, of a thread.
 const MOST_KEPT: usize = 512 << 10;
+
+/// The most bytes of memory that wait, of all threads: about, since they do not look at once.
+const MOST_KEPT_BY_ALL: usize = 2 << 20;
 
 /// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
 const NONE: u64 = 0;
@@ -194,8 +197,9 @@ impl<S: System> Arena<S> {
         }
         freed.bytes += all;
         freed.kept += run.kept;
-        // Relaxed, here and below: a statistic.
+        // Relaxed, here and below: sums, which nothing else is read after.
         self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
+        self.hardening.kept.fetch_add(run.kept, Ordering::Relaxed);
         let former = core::mem::replace(&mut freed.places[freed.next], run);
         freed.next = (freed.next + 1) % PLACES;
         self.release_former(cache, freed, former)?;
@@ -205,6 +209,13 @@ impl<S: System> Arena<S> {
         Ok(())
     }
 
+    /// Whether a freed object of so many bytes may keep its memory while it waits.
+    fn may_keep(&self, bytes: usize) -> bool {
+        // Relaxed: see where it is added to.
+        let kept = self.hardening.kept.load(Ordering::Relaxed);
+        bytes <= KEPT_MAX && kept + bytes <= MOST_KEPT_BY_ALL
+    }
+
     /// Makes a freed object inaccessible, or empty where that cannot be had. Returns the bytes
     /// whose memory is kept.
     fn withdraw(&self, large: Large) -> usize {
@@ -212,7 +223,7 @@ impl<S: System> Arena<S> {
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
         if self.guard_page().is_some() {
             // SAFETY: pages of the run, which its user gave up.
-            if bytes <= KEPT_MAX && unsafe { self.system.hide(address, bytes) } {
+            if self.may_keep(bytes) && unsafe { self.system.hide(address, bytes) } {
                 return bytes;
             }
             // SAFETY: as above.
@@ -250,6 +261,7 @@ impl<S: System> Arena<S> {
         freed.bytes -= bytes;
         freed.kept -= former.kept;
         self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.hardening.kept.fetch_sub(former.kept, Ordering::Relaxed);
         self.release_guarded(cache, former)
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct Hardening {
     looking: Lock,
     /// Bytes of address space of freed runs that wait, of all threads.
     waiting: AtomicUsize,
+    /// Bytes of memory that those have kept.
+    kept: AtomicUsize,
 }
 
 impl Hardening {
@@ -68,6 +70,7 @@ impl Hardening {
             begun: AtomicU32::new(0),
             looking: Lock::new(order::LOOKING),
             waiting: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
         }
     }
 

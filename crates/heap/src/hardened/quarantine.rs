@@ -7,10 +7,10 @@ use super::random::Random;
 use crate::class::{Class, SIZES};
 
 /// The most objects.
-pub(super) const PLACES: usize = 128;
+pub(super) const PLACES: usize = 64;
 
 /// The most bytes, unless a single object has more.
-pub(super) const MOST_BYTES: usize = 128 << 10;
+pub(super) const MOST_BYTES: usize = 64 << 10;
 
 /// An object with its class, in one word: addresses have at most 56 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::class::{CLASSES, Class, SMALL_CLASSES, SMALL_MAX, info};
 const MOST: usize = 32;
 
 /// The fewest that there is room for.
-const FEWEST: usize = 8;
+const FEWEST: usize = 4;
 
 /// Bytes of a class that wait, unless the fewest objects have more.
-const BYTES: usize = 8 << 10;
+const BYTES: usize = 4 << 10;
 
 /// What a free of a small object has to know of its class.
 #[repr(C, align(16))]
@@ -130,7 +130,7 @@ mod tests {
             let (class, shape) = (Class(n), Shape::of(Class(n)));
             let may_wait = class.is_small() && class != Class::EMPTY;
             assert_eq!(shape.magic != 0, may_wait, "{n}");
-            assert!(!may_wait || shape.size as usize == class.size() && shape.last_place >= 7);
+            assert!(!may_wait || shape.size as usize == class.size() && shape.last_place >= 3);
             let tiny = Shape::of_tiny_class(class);
             assert_eq!(tiny.magic != 0, may_wait && class.size() <= TINY);
             assert!(tiny.magic == 0 || tiny.span == shape.span && tiny.size == shape.size);
