@@ -35,6 +35,7 @@ pub mod reproduce;
 pub mod statistics;
 mod summary;
 mod surroundings;
+mod touch;
 pub mod trace;
 pub mod trial;
 mod version;

@@ -37,13 +37,24 @@ pub(crate) fn invented(
     allocators: &[&str],
     of: impl Fn(&str, &[u64]) -> HarnessRun,
 ) -> Invented {
+    invented_in(ROUNDS, experiment, scale, allocators, of)
+}
+
+/// The same in so many rounds.
+pub(crate) fn invented_in(
+    rounds: u32,
+    experiment: &str,
+    scale: Scale,
+    allocators: &[&str],
+    of: impl Fn(&str, &[u64]) -> HarnessRun,
+) -> Invented {
     let experiment = find(experiment).expect("it exists");
     let plan = experiment.plan(&scale);
     let allocators: Vec<Allocator> = allocators.iter().map(|name| library(name)).collect();
     let mut runs = Vec::new();
     for (number, case) in plan.cases.iter().enumerate() {
         for (allocator, own) in allocators.iter().enumerate() {
-            for round in (0..ROUNDS).filter(|_| case.is_under(&own.name)) {
+            for round in (0..rounds).filter(|_| case.is_under(&own.name)) {
                 let run = of(&own.name, &case.place);
                 let outcome = ReproducedOutcome::Measured(Numbers::Harness(Box::new(run)));
                 runs.push(ReproducedRun { case: number, allocator, round, outcome, threads: None });

@@ -14,6 +14,7 @@ use crate::child::{Runner, Task};
 use crate::plan::Step;
 use crate::random::Random;
 use crate::reproduce::plan::{Case, Plan, Work};
+use crate::touch::touch;
 
 /// The order of the runs. A round goes through all cases in random order, and through all
 /// allocators of a case in random order.
@@ -65,6 +66,7 @@ pub fn perform(
         }
         observer.begins(step);
         let case = &plan.cases[step.case];
+        touch(case.touched_bytes);
         let (outcome, threads) = one(case, &allocators[step.allocator], runner, watcher, stop);
         if stop.now.load(Ordering::Relaxed) {
             break;

@@ -120,6 +120,9 @@ pub struct Case {
     pub(crate) under: Under,
     /// If it is watched where its threads spend their time: from when on, and for how long.
     pub(crate) watched: Option<(Duration, Duration)>,
+    /// Bytes of memory that are touched before each run, so that none of its pages is new to the
+    /// machine.
+    pub(crate) touched_bytes: u64,
     /// How long it takes, roughly.
     pub seconds: f64,
 }
@@ -165,6 +168,7 @@ impl Case {
             environment: Vec::new(),
             under: Under::All,
             watched: None,
+            touched_bytes: 0,
             seconds,
         }
     }
