@@ -140,6 +140,9 @@ pub struct Findings {
     pub user_seconds: f64,
     /// On a processor, in the kernel.
     pub system_seconds: f64,
+    /// On a processor, of threads that began and ended without being seen, as far as that is known.
+    #[serde(default)]
+    pub unseen_seconds: f64,
     /// Runnable, without a processor.
     pub starved_seconds: f64,
     /// Blocked in page faults.

@@ -110,6 +110,7 @@ impl Diagnose {
             cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
             user_seconds: total.shares.usr,
             system_seconds: total.shares.sys,
+            unseen_seconds: total.unseen_seconds,
             starved_seconds: total.shares.lat,
             fault_seconds: report.fault_seconds,
             allocator_lock_seconds: report.seconds_in(WaitKind::AllocatorLock),

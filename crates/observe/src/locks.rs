@@ -59,6 +59,8 @@ pub(crate) struct Total {
     pub(crate) shares: Shares,
     /// Their page faults without a disk.
     pub(crate) minor_faults: u64,
+    /// Processor time of threads that began and ended without being seen, in seconds.
+    pub(crate) unseen_seconds: f64,
 }
 
 /// Watches what the threads of a process, and of its descendants, wait for.
@@ -168,6 +170,7 @@ impl Locks {
         self.observed_ns = interval.end_ns;
         self.observer_ns += interval.observer_ns;
         self.looks += u64::from(interval.looks);
+        self.total.unseen_seconds += seconds(interval.unseen_ns);
         let rests: Vec<_> = interval.threads.iter().map(|thread| self.rest_of(thread)).collect();
         let factors = rest::factors(&rests);
         for ((thread, rest), factor) in interval.threads.iter().zip(rests).zip(factors) {

@@ -129,13 +129,18 @@ fn decide(findings: &Findings) -> (Cause, f64) {
 }
 
 /// Threads had nothing to do. Where they hardly run, it is other programs that are in their way
-/// when they wait for a processor, as each does that wakes up on a busy machine.
+/// when they wait for a processor, as each does that wakes up on a busy machine. Who begins many
+/// threads has something to do, however little of a processor is left for it.
 fn idle(findings: &Findings) -> Option<(Cause, f64)> {
+    if threads(findings).is_some() {
+        return None;
+    }
     let starved = findings.starved_seconds;
     let is_kept_waiting = part(starved, findings.thread_seconds) >= KEPT_WAITING;
-    let active = findings.busy_seconds() - if is_kept_waiting { 0.0 } else { starved };
+    let ran = findings.busy_seconds() + findings.unseen_seconds;
+    let active = ran - if is_kept_waiting { 0.0 } else { starved };
     let busy = part(active, findings.seconds);
-    let of_threads = part(active, findings.thread_seconds);
+    let of_threads = part(active, findings.thread_seconds + findings.unseen_seconds);
     let is_idle = busy < IDLE || (busy < 4.0 * IDLE && of_threads < IDLE);
     is_idle.then(|| resting(findings, IDLE / busy.min(of_threads).max(1e-9)))
 }
@@ -294,7 +299,7 @@ fn starved(findings: &Findings) -> Option<(Cause, f64)> {
 }
 
 fn remainder(findings: &Findings) -> (Cause, f64) {
-    let wanted = findings.wanted_seconds();
+    let wanted = findings.wanted_seconds() + findings.unseen_seconds;
     let share = part(wanted, findings.seconds);
     if share >= 0.5 { (Cause::Computing, share / 0.5) } else { resting(findings, 1.0 - share) }
 }
@@ -549,6 +554,16 @@ mod tests {
         assert_eq!(judge(&idle), (Cause::Idle, Confidence::High));
         let short = Findings { seconds: 0.1, ..computing() };
         assert_eq!(judge(&short), (Cause::TooShort, Confidence::Low));
+    }
+
+    #[test]
+    fn a_program_whose_threads_are_too_short_to_be_seen_is_not_idle() {
+        let seen = Findings { user_seconds: 0.2, starved_seconds: 0.0, ..computing() };
+        assert_eq!(cause(&seen), Cause::Idle);
+        let unseen = Findings { unseen_seconds: 4.0, ..seen.clone() };
+        assert!(idle(&unseen).is_none() && idle(&seen).is_some());
+        let begun = Findings { threads_per_second: 2.0 * THREADS, ..seen };
+        assert_eq!(cause(&begun), Cause::ThreadChurn);
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn holding(findings: &Findings) -> String {
 
 /// How much of the processors it used.
 fn used(findings: &Findings) -> String {
-    let used = share(findings.cpu_seconds(), findings.seconds);
+    let used = share(findings.cpu_seconds() + findings.unseen_seconds, findings.seconds);
     format!("It used {used:.2} of {} processors", findings.cpus)
 }
 
