@@ -25,12 +25,14 @@ use crate::{clock, verdict};
 const MEMORY_NS: u64 = 100_000_000;
 
 /// How much has to be resident for heaps to be read, how often they are, and how many times as long
-/// as that takes of a processor is waited before it is done again, each time once more.
+/// as that takes of a processor is waited before it is done again; four times that after the second
+/// reading, nine times after the third, and so on, up to a most.
 const HEAP_BYTES: u64 = 16 << 20;
 const HEAP_NS: u64 = 500_000_000;
-const HEAP_PATIENCE: u64 = 20;
+const HEAP_PATIENCE: u64 = 8;
+const HEAP_PATIENCE_MOST: u64 = 400;
 
-/// How long it may take to read them for it to be done at the end in any case.
+/// How much of a processor it may take to read them for it to be done at the end in any case.
 const HEAP_LAST_NS: u64 = 1_000_000_000;
 
 /// Points of memory that are kept. When there are as many, every second one is dropped.
@@ -223,7 +225,7 @@ struct Memory {
     /// How often they were read, and when they are to be read again.
     heap_readings: u64,
     heap_due_ns: u64,
-    /// When they were read last, and how long that took.
+    /// When they were read last, and how long that took of a processor.
     heap_read_ns: u64,
     heap_took_ns: u64,
     /// The processes that were looked at last.
@@ -278,12 +280,12 @@ impl Memory {
         let contents = processes.iter().filter_map(|&pid| heap_contents(pid).ok()?);
         let most = contents.max_by_key(|heap| heap.used_bytes + heap.free_bytes + heap.top_bytes);
         self.heap = most.or(self.heap);
-        let took = clock::now_ns() - began;
-        (self.heap_read_ns, self.heap_took_ns) = (began, took);
         // A short run is understood soon, and a long one not disturbed; that a busy machine had no
         // processor for it meanwhile is no cost.
+        let took = clock::own_thread_ns() - before;
+        (self.heap_read_ns, self.heap_took_ns) = (began, took);
         self.heap_readings += 1;
-        let cost = clock::own_thread_ns() - before;
-        self.heap_due_ns = began + (cost * HEAP_PATIENCE * self.heap_readings).max(HEAP_NS);
+        let patience = (HEAP_PATIENCE * self.heap_readings.pow(2)).min(HEAP_PATIENCE_MOST);
+        self.heap_due_ns = began + (took * patience).max(HEAP_NS);
     }
 }
