@@ -97,6 +97,15 @@ fn large_objects_cannot_be_touched_once_they_are_freed() {
 }
 
 #[test]
+fn what_freed_large_objects_keep_is_bounded_for_all_threads_together() {
+    // Each of 16 threads frees half a mebibyte, which it may keep by itself.
+    let ended = hardened("kept_by_all", 120_000).succeeded();
+    let grown = ended.number("grown");
+    ended.check(grown >= 1 << 20, "some of it was to be kept");
+    ended.check(grown <= 4 << 20, "no more than 2 MiB of it were to be kept, beside other things");
+}
+
+#[test]
 fn memory_is_clear_when_it_was_freed_and_when_it_is_given_out() {
     for &size in SIZES {
         hardened("cleared", size).succeeded();

@@ -202,6 +202,9 @@ fn used(findings: &Findings) -> String {
     format!("It used {used:.2} of {} processors", findings.cpus)
 }
 
+/// From this part of a processor on, threads that nobody saw are told of.
+const UNSEEN: f64 = 0.01;
+
 /// What it rests on, a line each.
 pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]) -> Vec<String> {
     let of = |seconds: f64| percent(share(seconds, findings.thread_seconds));
@@ -224,6 +227,12 @@ pub(crate) fn evidence(findings: &Findings, locks: &[WaitRow], spins: &[WaitRow]
             asked(findings)
         ),
     ];
+    let unseen = share(findings.unseen_seconds, findings.seconds);
+    if unseen >= UNSEEN {
+        lines.push(format!(
+            "threads that nobody saw, so short they lived, used {unseen:.2} processors"
+        ));
+    }
     if let Some(samples) = findings.samples {
         lines.push(format!(
             "{} of the samples of running code are in the allocator, {} of the page faults; {} \

@@ -246,6 +246,52 @@ static void all_usable(void)
 	}
 }
 
+static size_t resident_bytes(void)
+{
+	long pages = 0;
+	FILE *statm = fopen("/proc/self/statm", "r");
+	CHECK(statm && fscanf(statm, "%*s %ld", &pages) == 1);
+	fclose(statm);
+	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { KEEPERS = 16, KEPT = 4 };
+static pthread_barrier_t in_step;
+
+static void *keep(void *unused)
+{
+	char *objects[KEPT];
+	pthread_barrier_wait(&in_step);
+	pthread_barrier_wait(&in_step);
+	for (int i = 0; i < KEPT; i++) {
+		CHECK((objects[i] = malloc(size)));
+		memset(objects[i], 1, size);
+	}
+	for (int i = 0; i < KEPT; i++)
+		free(objects[i]);
+	pthread_barrier_wait(&in_step);
+	pthread_barrier_wait(&in_step);
+	return unused;
+}
+
+/* What many threads have freed, and would each keep, is bounded for all of them together. */
+static void kept_by_all(void)
+{
+	pthread_t threads[KEEPERS];
+	pthread_barrier_init(&in_step, NULL, KEEPERS + 1);
+	for (int i = 0; i < KEEPERS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, keep, NULL));
+	pthread_barrier_wait(&in_step);
+	size_t before = resident_bytes();
+	pthread_barrier_wait(&in_step);
+	pthread_barrier_wait(&in_step);
+	size_t grown = resident_bytes() - before;
+	dprintf(1, "grown: %zu\n", grown);
+	pthread_barrier_wait(&in_step);
+	for (int i = 0; i < KEEPERS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
 static const struct test_case CASES[] = {
 	{"after_the_last", after_the_last},
 	{"all_usable", all_usable},
@@ -253,6 +299,7 @@ static const struct test_case CASES[] = {
 	{"clear_at_first", clear_at_first},
 	{"cleared", cleared},
 	{"far_after", far_after},
+	{"kept_by_all", kept_by_all},
 	{"not_reused_at_once", not_reused_at_once},
 	{"one_byte_after", one_byte_after},
 	{"one_byte_after_realloc", one_byte_after_realloc},

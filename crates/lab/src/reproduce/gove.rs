@@ -90,7 +90,7 @@ fn plan(scale: &Scale) -> Plan {
         Work::harness("chunk-scan", &options)
     };
     let seconds = |share: f64| share * rounds as f64 / ROUNDS as f64;
-    let touched_bytes = rounds * TOUCHED_BYTES_A_ROUND;
+    let touched_bytes = (rounds * TOUCHED_BYTES_A_ROUND).min(scale.available_bytes);
     let mut cases: Vec<Case> = CHUNK_SIZES
         .iter()
         .map(|chunk| Case {
