@@ -38,7 +38,9 @@ pub fn cost(job: &Job, pair: &Pair<'_>, runner: &Runner) -> Result<RecordingCost
     for round in 0..PAIRS {
         // Whoever comes second finds caches and pages as the first has left them.
         for with in [round % 2 == 0, round % 2 != 0] {
-            let environment = if with { pair.variables()? } else { Vec::new() };
+            // Pages of the trace are made ahead as long as the draft lives.
+            let draft = with.then(|| pair.draft()).transpose()?;
+            let environment = draft.as_ref().map_or_else(Vec::new, |draft| pair.variables(draft));
             let allocator = if with { pair.recorder } else { pair.behind };
             let task = Task { environment, ..Task::of(job.arguments()) };
             let run = runner.measure(task, allocator, &never, |run: &ReplayRun| &run.proof)?;
@@ -63,8 +65,8 @@ pub fn cost(job: &Job, pair: &Pair<'_>, runner: &Runner) -> Result<RecordingCost
 }
 
 impl Pair<'_> {
-    /// The environment of a run that is recorded.
-    fn variables(&self) -> Result<Vec<(String, OsString)>, Failure> {
+    /// A new trace for a run that is recorded.
+    fn draft(&self) -> Result<Draft, Failure> {
         let failed = |error: std::io::Error| Failure {
             kind: freehold_model::FailureKind::NotStarted,
             detail: format!("cannot write a trace: {error}"),
@@ -76,13 +78,17 @@ impl Pair<'_> {
             }
             _ => {}
         }
-        let draft = Draft::create(self.scratch, self.limit).map_err(failed)?;
+        Draft::create(self.scratch, self.limit).map_err(failed)
+    }
+
+    /// The environment of that run.
+    fn variables(&self, draft: &Draft) -> Vec<(String, OsString)> {
         let mut preload = OsString::from(&self.recorder.library.path);
         if self.behind.needs_preload() {
             preload.push(":");
             preload.push(&self.behind.library.path);
         }
-        let trace = draft.path.into_os_string();
-        Ok([(PRELOAD, preload), (VARIABLE, trace)].map(|(name, it)| (name.to_owned(), it)).to_vec())
+        let trace = draft.path.clone().into_os_string();
+        [(PRELOAD, preload), (VARIABLE, trace)].map(|(name, it)| (name.to_owned(), it)).to_vec()
     }
 }

@@ -9,6 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use freehold_trace::file::{Header, LEAST_CAPACITY, MAGIC, UNIT};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::ahead::Ahead;
+
 /// The least size that a trace can be limited to.
 pub const LEAST_LIMIT: u64 = LEAST_CAPACITY;
 
@@ -17,6 +19,8 @@ pub const LEAST_LIMIT: u64 = LEAST_CAPACITY;
 pub struct Draft {
     /// Where it is, from the root on: programs change their directory.
     pub path: PathBuf,
+    /// Makes pages of it as long as this lives.
+    _ahead: Ahead,
 }
 
 impl Draft {
@@ -36,11 +40,13 @@ impl Draft {
         let unit = UNIT as u64;
         let capacity = limit.max(LEAST_LIMIT) / unit * unit;
         // A name that somebody else has put there meanwhile is not followed.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let mut file = options.open(path)?;
         file.write_all(&Header::new(capacity, monotonic(), since_1970()).to_bytes())?;
         // The rest is a hole, which takes no room on the disk before it is written to.
         file.set_len(capacity)?;
-        Ok(Self { path: fs::canonicalize(path)? })
+        Ok(Self { path: fs::canonicalize(path)?, _ahead: Ahead::begin(file, capacity) })
     }
 }
 

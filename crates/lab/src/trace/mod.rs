@@ -2,6 +2,7 @@
 //! made, sealed when the command has ended, and read: record by record in an order in which the
 //! calls can have happened, with the object that each is about.
 
+mod ahead;
 mod create;
 mod error;
 mod merge;
