@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("freehold-cxx", &["freehold-sys"]),
     ("freehold-capi", &["freehold-sys", "freehold-cxx", "freehold-rt"]),
     ("freehold-trace", &[]),
-    ("freehold-recorder", &["freehold-sys", "freehold-cxx", "freehold-trace"]),
+    ("freehold-recorder", &["freehold-sys", "freehold-sync", "freehold-cxx", "freehold-trace"]),
     ("freehold-asker", &["freehold-sys", "freehold-sync", "freehold-trace"]),
     ("freehold-classic", &["freehold-sys", "freehold-sync"]),
     ("freehold-model-serial", &["freehold-classic"]),

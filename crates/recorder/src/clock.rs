@@ -15,15 +15,15 @@
 //! clock is behind what was published looks at the time. A thread compares with what was published
 //! when it last did so: the word is the same until somebody publishes again.
 //!
-//! **Why plain loads and stores are enough.** Calls that concern one address are ordered by the
-//! program: an object is handed over before another thread frees it; and by the allocator, which
-//! gives out an address again after it was freed. Each call leaves its thread and its address in
-//! the entry, so the next one finds them there, or what was written later: a pair of its own only
-//! if it wrote it after all others that were concerned with this address. A pair that another
-//! address has overwritten, in whatever race, is not found, and then the time is looked at.
+//! The table's entries are [`Concerned`], which says why plain loads and stores are enough; the
+//! word that is published is [`freehold_sync::published`]. A thread's word for an address is its
+//! badge and the address: that calls which concern one address are ordered is the program's doing,
+//! which hands an object over before another thread frees it, and the allocator's, which gives out
+//! an address again after it was freed.
 
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use freehold_sync::concerned::Concerned;
 use freehold_sys::{Linux, System};
 
 use crate::process;
@@ -44,7 +44,7 @@ const NO_THREAD: u64 = 0;
 /// How far time may have gone on before a thread publishes it.
 const PUBLISH_EVERY: u64 = 50_000;
 
-static TABLE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static TABLE: AtomicPtr<Concerned> = AtomicPtr::new(ptr::null_mut());
 
 /// Makes the table, unless there is one; `false` if there is no memory for it.
 pub(crate) fn make_table() -> bool {
@@ -53,7 +53,7 @@ pub(crate) fn make_table() -> bool {
         return true;
     }
     let system = Linux::new();
-    let Some(made) = system.map(ENTRIES * size_of::<AtomicU64>()) else {
+    let Some(made) = system.map(ENTRIES * size_of::<Concerned>()) else {
         return false;
     };
     let table = ptr::with_exposed_provenance_mut(made);
@@ -61,7 +61,7 @@ pub(crate) fn make_table() -> bool {
         TABLE.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed);
     if first.is_err() {
         // SAFETY: another thread was faster, and nobody knows of this one.
-        unsafe { system.unmap(made, ENTRIES * size_of::<AtomicU64>()) };
+        unsafe { system.unmap(made, ENTRIES * size_of::<Concerned>()) };
     }
     true
 }
@@ -72,9 +72,9 @@ pub(crate) fn badge(number: u32) -> u64 {
     if badge >> (u64::BITS - ADDRESS_BITS) == 0 { badge << ADDRESS_BITS } else { NO_THREAD }
 }
 
-/// The entry of an address. There is a table.
+/// The entry of an address. There is a table, which was all zeros at first.
 #[inline(always)]
-fn entry(address: u64) -> &'static AtomicU64 {
+fn entry(address: u64) -> &'static Concerned {
     let region = (address >> REGION_SHIFT).wrapping_mul(SCATTER);
     let index = (address >> GRANULE_SHIFT).wrapping_add(region) as usize % ENTRIES;
     // SAFETY: the table has as many entries, is made before any thread comes here, and stays.
@@ -84,7 +84,7 @@ fn entry(address: u64) -> &'static AtomicU64 {
 /// Whether the thread of this badge was the last that was concerned with a usual address.
 #[inline(always)]
 pub(crate) fn is_last(badge: u64, address: u64) -> bool {
-    entry(address).load(Ordering::Relaxed) == badge | address
+    entry(address).is(badge | address)
 }
 
 /// Whether the entry of an address can tell it.
@@ -96,14 +96,14 @@ pub(crate) fn can_be_told(badge: u64, address: u64) -> bool {
 pub(crate) fn concern(badge: u64, address: u64) {
     // No thread finds itself in zero.
     let value = if can_be_told(badge, address) { badge | address } else { 0 };
-    entry(address).store(value, Ordering::Relaxed);
+    entry(address).leave(value);
 }
 
 /// The later of the time and of what was published; publishes the time if that was long ago.
 pub(crate) fn publish(time: u64) -> u64 {
-    let latest = process::latest();
+    let latest = process::published().time();
     if time > latest + PUBLISH_EVERY {
-        process::set_latest(time);
+        process::published().publish(time);
     }
     time.max(latest)
 }

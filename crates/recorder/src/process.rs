@@ -18,6 +18,7 @@
 use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::published::Published;
 use freehold_sys::process::File;
 use freehold_sys::{Linux, System, environment, shared};
 use freehold_trace::file::{self, Block, Header, UNIT, block, header, process};
@@ -38,12 +39,11 @@ const LARGEST_PAGE: usize = if cfg!(target_arch = "aarch64") { 65_536 } else { 4
 
 #[cfg_attr(target_arch = "aarch64", repr(C, align(65536)))]
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
-struct Wiped {
-    mode: AtomicU32,
-    latest: AtomicU64,
-}
+struct Wiped(Published);
 
-static WIPED: Wiped = Wiped { mode: AtomicU32::new(UNKNOWN), latest: AtomicU64::new(0) };
+static WIPED: Wiped = Wiped(Published::new());
+
+const _: () = assert!(UNKNOWN == 0, "what was wiped is unknown");
 
 const _: () = assert!(size_of::<Wiped>() == LARGEST_PAGE, "wiping takes whole pages");
 
@@ -63,31 +63,17 @@ static LEVEL: AtomicU32 = AtomicU32::new(0);
 /// Whether somebody is looking for the trace, or has looked.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The mode. Acquire pairs with the Release in [`set_mode`]: what a mode relies on is there.
+/// The mode, and the time that was last published. Both are 0 in a child that does not know yet
+/// that it is one.
+#[inline(always)]
+pub(crate) fn published() -> &'static Published {
+    &WIPED.0
+}
+
+/// The mode.
 #[inline(always)]
 pub(crate) fn mode() -> u32 {
-    WIPED.mode.load(Ordering::Acquire)
-}
-
-fn set_mode(mode: u32) {
-    // Release pairs with the Acquire in `mode` and `enter`.
-    WIPED.mode.store(mode, Ordering::Release);
-    // Who has seen another mode at this time looks again. Release pairs with the Acquire in
-    // `latest`: who sees the time changed sees the mode.
-    WIPED.latest.fetch_add(1, Ordering::Release);
-}
-
-/// The time that was last published; 0 in a child that does not know yet that it is one.
-#[inline(always)]
-pub(crate) fn latest() -> u64 {
-    // Acquire pairs with the Release in `set_mode`.
-    WIPED.latest.load(Ordering::Acquire)
-}
-
-/// Publishes a time, unless a later one has been published.
-pub(crate) fn set_latest(time: u64) {
-    // Release, so that a mode that was set before is seen with this time as well.
-    WIPED.latest.fetch_max(time, Ordering::Release);
+    published().mode()
 }
 
 /// Makes sure that calls can be recorded, and tells whether they are.
@@ -106,7 +92,7 @@ pub(crate) fn enter(thread: &mut Thread) -> bool {
 #[inline(never)]
 fn enter_first(thread: &mut Thread) -> bool {
     loop {
-        match WIPED.mode.load(Ordering::Acquire) {
+        match mode() {
             OFF | COUNTED => return false,
             SINGLE if !libc::is_single_threaded() => join_many(),
             UNKNOWN if BASE.load(Ordering::Relaxed) != 0 => take_own_place(thread),
@@ -122,11 +108,11 @@ fn enter_first(thread: &mut Thread) -> bool {
 /// From now on there are several threads.
 fn join_many() {
     if !clock::make_table() {
-        set_mode(OFF);
+        published().set_mode(OFF);
         return;
     }
     // Another thread may have gone further in the meantime, and must not be called back.
-    let _ = WIPED.mode.compare_exchange(SINGLE, MANY, Ordering::Release, Ordering::Relaxed);
+    published().turn(SINGLE, MANY);
 }
 
 /// The time since recording began, in nanoseconds.
@@ -144,7 +130,7 @@ fn find_trace() {
         BASE.store(base, Ordering::Relaxed);
         thread::prepare_exit();
         if register(None) {
-            set_mode(SINGLE);
+            published().set_mode(SINGLE);
             return;
         }
     }
@@ -153,7 +139,7 @@ fn find_trace() {
 
 /// From now on calls are counted, or nothing is done.
 fn count_calls(can_be_counted: bool) {
-    set_mode(if can_be_counted { COUNTED } else { OFF });
+    published().set_mode(if can_be_counted { COUNTED } else { OFF });
 }
 
 fn wipe_in_children() -> bool {
@@ -181,7 +167,7 @@ fn take_own_place(thread: &mut Thread) {
     let parent = (NUMBER.load(Ordering::Relaxed), OWN.load(Ordering::Relaxed), thread.clock);
     thread.leave();
     THREADS.store(0, Ordering::Relaxed);
-    set_mode(if register(Some(parent)) { SINGLE } else { OFF });
+    published().set_mode(if register(Some(parent)) { SINGLE } else { OFF });
     raise_level();
 }
 
@@ -310,7 +296,7 @@ fn raise_level() {
     }
     if LEVEL.load(Ordering::Relaxed) > 0 && matches!(mode(), SINGLE | MANY) {
         let has_table = clock::make_table();
-        set_mode(if has_table { SAMPLED } else { OFF });
+        published().set_mode(if has_table { SAMPLED } else { OFF });
     }
 }
 

@@ -116,7 +116,7 @@ fn write(thread: &mut Thread, what: What, object: *mut c_void) {
 /// published.
 #[inline(always)]
 fn will_do(thread: &Thread, address: u64) -> bool {
-    if process::latest() == thread.seen {
+    if process::published().time() == thread.seen {
         clock::is_last(thread.badge, address)
     } else {
         process::mode() == SINGLE && libc::is_single_threaded()
@@ -125,10 +125,7 @@ fn will_do(thread: &Thread, address: u64) -> bool {
 
 /// Remembers what was published, if the clock is not behind it.
 fn see(thread: &mut Thread) {
-    // The mode is read after the time, which is changed after the mode.
-    let latest = process::latest();
-    let will_do = latest != 0 && latest <= thread.clock && process::mode() == MANY;
-    thread.seen = if will_do { latest } else { NONE_SEEN };
+    thread.seen = process::published().see(thread.clock, MANY).unwrap_or(NONE_SEEN);
 }
 
 /// Sets the clock to the time, if it is behind.
@@ -229,7 +226,7 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
 
 /// [`will_do`] for any address, where there is a table.
 fn will_do_slowly(thread: &Thread, address: u64) -> bool {
-    process::latest() <= thread.clock
+    process::published().time() <= thread.clock
         && clock::can_be_told(thread.badge, address)
         && clock::is_last(thread.badge, address)
 }

@@ -12,6 +12,7 @@
 extern crate std;
 
 pub mod atomic;
+pub mod concerned;
 pub mod freed;
 pub mod frontier;
 pub mod gate;
@@ -20,6 +21,7 @@ pub mod inbox;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;
+pub mod published;
 pub mod question;
 pub mod rank;
 pub mod stack;
