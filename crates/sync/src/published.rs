@@ -4,9 +4,9 @@
 //! changes it as well. So a thread that has *seen* a time, in a mode of which it knows, may go on
 //! as it did for as long as it finds that time.
 //!
-//! Two orders make that true. A mode is changed before the time, so who finds the time changed finds
-//! the mode. And who wants to see reads the time before the mode: it may then see a new mode with
-//! an old time, which it will not find again, but never an old mode with a new one.
+//! Two orders make that true. A mode is changed before the time, so who finds the time changed
+//! finds the mode. And who wants to see reads the time before the mode: it may then see a new mode
+//! with an old time, which it will not find again, but never an old mode with a new one.
 //!
 //! Invariants: the time never goes back; of a change of mode by [`Published::set_mode`] that comes
 //! before a thread's look, the thread does not find the time that it had seen.
