@@ -11,7 +11,7 @@ use crate::support::compile;
 const SIZES: &[u32] = &[1, 8, 20, 24, 100, 1016, 1017, 4096, 20_000];
 
 /// Objects that have pages of their own, and end with the last of them or before.
-const LARGE: &[u32] = &[40_000, 65_536, 300_000];
+const LARGE: &[u32] = &[40_000, 65_536, 300_000, 2_000_000];
 
 fn hardened(case: &str, size: u32) -> Ended {
     Child::new(compile::c("hardened.c"))
@@ -98,11 +98,12 @@ fn large_objects_cannot_be_touched_once_they_are_freed() {
 
 #[test]
 fn what_freed_large_objects_keep_is_bounded_for_all_threads_together() {
-    // Each of 16 threads frees half a mebibyte, which it may keep by itself.
+    // Each of 16 threads frees half a mebibyte, and may keep twice as much by itself.
     let ended = hardened("kept_by_all", 120_000).succeeded();
     let grown = ended.number("grown");
     ended.check(grown >= 1 << 20, "some of it was to be kept");
-    ended.check(grown <= 4 << 20, "no more than 2 MiB of it were to be kept, beside other things");
+    ended
+        .check(grown <= 7 << 19, "no more than 1.5 MiB of it were to be kept, beside other things");
 }
 
 #[test]

@@ -84,18 +84,18 @@ static void mallopt_knows_its_parameters(void)
 	free_all(1000);
 }
 
-/* In hardened mode objects of more than 128 KiB give their memory back when they are freed. */
+/* In hardened mode objects of more than 1 MiB give their memory back when they are freed. */
 static int is_back_already(size_t size)
 {
 	const char *hardened = getenv("FREEHOLD_HARDEN");
-	return hardened && strcmp(hardened, "1") == 0 && size > 131072;
+	return hardened && strcmp(hardened, "1") == 0 && size > 1 << 20;
 }
 
 /* malloc_trim must be seen where users look: in the resident memory. */
 static void trim_lowers_rss(void)
 {
-	static const size_t SIZES[] = {100, 5000, 40000, 300000};
-	for (int i = 0; i < 4; i++) {
+	static const size_t SIZES[] = {100, 5000, 40000, 300000, 2000000};
+	for (int i = 0; i < 5; i++) {
 		size_t count = ((size_t)7 << 20) / SIZES[i], before = status_bytes("VmRSS:");
 		allocate(count, SIZES[i]);
 		free_all(count);

@@ -1,10 +1,11 @@
 //! Large objects: runs that end at an inaccessible page, and are inaccessible when they are freed.
 //!
 //! How many bytes were asked for stands in the first word of the bits that the run's first granule
-//! would have if it were a slab. A freed run waits in a queue, bounded in address space, for most
-//! have no memory any more. A few of the smaller ones keep theirs, which is cleared when they
-//! leave: that costs less than new pages. Where the system cannot make pages inaccessible, a
-//! run that waits is empty at least.
+//! would have if it were a slab. A freed run waits in a queue, bounded in address space, for the
+//! largest have no memory any more. The others keep theirs, which is cleared when they leave: that
+//! costs less than new pages. What they keep is bounded, too: those that have waited longest leave
+//! to make room. Where the system cannot make pages inaccessible, a run that waits is empty at
+//! least.
 
 use super::clear;
 use super::thread::Misuse;
@@ -22,14 +23,11 @@ const PLACES: usize = 16;
 /// The most bytes of address space that wait. What is larger does not.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The largest object whose memory is kept while it waits, in bytes.
-const KEPT_MAX: usize = 128 << 10;
-
-/// The most bytes of memory that wait, of a thread.
-const MOST_KEPT: usize = 512 << 10;
+/// The most bytes of memory that wait, of a thread. Of a larger object none is kept.
+const MOST_KEPT: usize = 1 << 20;
 
 /// The most bytes of memory that wait, of all threads: about, since they do not look at once.
-const MOST_KEPT_BY_ALL: usize = 2 << 20;
+const MOST_KEPT_BY_ALL: usize = 3 << 19;
 
 /// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
 const NONE: u64 = 0;
@@ -184,13 +182,14 @@ impl<S: System> Arena<S> {
         freed: &mut Freed,
         address: usize,
     ) -> Result<(), Misuse> {
-        let large = self.large_at(address)?;
+        let (large, page) = (self.large_at(address)?, self.system.page_size());
         // Relaxed: of two threads that free it one is first; nothing else is decided here.
         if self.run_word(large.g).swap(FREED, Ordering::Relaxed) == FREED {
             return Err(Misuse::freed_again(address));
         }
         self.inspect_large(large)?;
-        let run = FreedRun { address, kept: self.withdraw(large) };
+        let keeps = self.make_room_to_keep(cache, freed, large.accessible(page) - address)?;
+        let run = FreedRun { address, kept: self.withdraw(large, keeps) };
         let all = self.run_end(large) - address;
         if all > MOST_BYTES {
             return self.release_guarded(cache, run);
@@ -203,27 +202,43 @@ impl<S: System> Arena<S> {
         let former = core::mem::replace(&mut freed.places[freed.next], run);
         freed.next = (freed.next + 1) % PLACES;
         self.release_former(cache, freed, former)?;
-        while freed.bytes > MOST_BYTES || freed.kept > MOST_KEPT {
+        while freed.bytes > MOST_BYTES {
             self.release_one(cache, freed)?;
         }
         Ok(())
     }
 
-    /// Whether a freed object of so many bytes may keep its memory while it waits.
-    fn may_keep(&self, bytes: usize) -> bool {
-        // Relaxed: see where it is added to.
-        let kept = self.hardening.kept.load(Ordering::Relaxed);
-        bytes <= KEPT_MAX && kept + bytes <= MOST_KEPT_BY_ALL
+    /// Whether a freed object of so many bytes may keep its memory while it waits. For that, those
+    /// are released which have kept theirs longest.
+    fn make_room_to_keep(
+        &self,
+        cache: &mut ThreadCache,
+        freed: &mut Freed,
+        bytes: usize,
+    ) -> Result<bool, Misuse> {
+        if bytes > MOST_KEPT {
+            return Ok(false);
+        }
+        loop {
+            // Relaxed: see where it is added to.
+            let by_all = self.hardening.kept.load(Ordering::Relaxed);
+            if freed.kept + bytes <= MOST_KEPT && by_all + bytes <= MOST_KEPT_BY_ALL {
+                return Ok(true);
+            }
+            if !self.release_oldest(cache, freed, |run| run.kept > 0)? {
+                return Ok(false);
+            }
+        }
     }
 
-    /// Makes a freed object inaccessible, or empty where that cannot be had. Returns the bytes
-    /// whose memory is kept.
-    fn withdraw(&self, large: Large) -> usize {
+    /// Makes a freed object inaccessible, or empty where that cannot be had; with its memory, if it
+    /// `keeps` it. Returns the bytes whose memory is kept.
+    fn withdraw(&self, large: Large, keeps: bool) -> usize {
         let page = self.guard_page().unwrap_or(self.system.page_size());
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
         if self.guard_page().is_some() {
             // SAFETY: pages of the run, which its user gave up.
-            if self.may_keep(bytes) && unsafe { self.system.hide(address, bytes) } {
+            if keeps && unsafe { self.system.hide(address, bytes) } {
                 return bytes;
             }
             // SAFETY: as above.
@@ -241,10 +256,19 @@ impl<S: System> Arena<S> {
         cache: &mut ThreadCache,
         freed: &mut Freed,
     ) -> Result<bool, Misuse> {
-        let order = (freed.next..PLACES).chain(0..freed.next);
-        let Some(oldest) = order.into_iter().find(|&n| freed.places[n].address != 0) else {
-            return Ok(false);
-        };
+        self.release_oldest(cache, freed, |_| true)
+    }
+
+    /// Releases the run that has waited longest of some. Returns whether there was one.
+    fn release_oldest(
+        &self,
+        cache: &mut ThreadCache,
+        freed: &mut Freed,
+        some: impl Fn(&FreedRun) -> bool,
+    ) -> Result<bool, Misuse> {
+        let mut order = (freed.next..PLACES).chain(0..freed.next);
+        let is_one = |run: &FreedRun| run.address != 0 && some(run);
+        let Some(oldest) = order.find(|&n| is_one(&freed.places[n])) else { return Ok(false) };
         let former = core::mem::replace(&mut freed.places[oldest], FreedRun::NONE);
         self.release_former(cache, freed, former)?;
         Ok(true)
