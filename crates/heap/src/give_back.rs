@@ -17,6 +17,10 @@ use crate::magazine::{Magazine, ROUNDS};
 use crate::outbox::{FreedTwice, Row};
 use freehold_sys::System;
 
+/// When fewer objects than this belong in a row of objects in no order, they are of so many slabs
+/// that it takes longer to bring them together than it saves.
+const WORTH_GATHERING: usize = 4;
+
 /// Finds small objects of one class.
 struct Rows<'a, S: System> {
     arena: &'a Arena<S>,
@@ -53,11 +57,8 @@ impl<'a, S: System> Rows<'a, S> {
     /// A row of one object, `first`, with those of the others that follow it there.
     #[inline]
     fn with_neighbours(&self, mut row: Row, first: usize, others: &[usize]) -> Row {
-        // Where the objects are that have a bit in the same word.
-        let size = self.info.size as usize;
-        let before = row.word * 64 * size;
-        let base = first - row.mask.trailing_zeros() as usize * size;
-        let end = (64 * size).min(GRANULE - before);
+        let n = row.word * 64 + row.mask.trailing_zeros() as usize;
+        let (base, end) = word_of(self.info, first, n);
         for &object in others {
             let offset = object.wrapping_sub(base);
             if offset >= end {
@@ -71,6 +72,34 @@ impl<'a, S: System> Rows<'a, S> {
             row.count += 1;
         }
         row
+    }
+}
+
+/// Where the objects are that have a bit in the same word as one, the `n`th of its slab: the
+/// address of the first of them, and how many bytes they take up.
+#[inline]
+fn word_of(info: &Info, object: usize, n: usize) -> (usize, usize) {
+    let size = info.size as usize;
+    let before = n / 64 * 64 * size;
+    (object - n % 64 * size, (64 * size).min(GRANULE - before))
+}
+
+/// Brings small objects of a class together that belong in one row, as long as there are some to a
+/// row.
+fn gather(info: &Info, objects: &mut [usize]) {
+    let mut rest = objects;
+    while let Some(&first) = rest.first() {
+        let (base, end) = word_of(info, first, info.objects_in(first % GRANULE));
+        let mut count = 1;
+        for i in 1..rest.len() {
+            // Without a branch, which a processor would guess wrong.
+            rest.swap(i, count);
+            count += usize::from(rest[count].wrapping_sub(base) < end);
+        }
+        if count < WORTH_GATHERING {
+            return;
+        }
+        rest = &mut rest[count..];
     }
 }
 
@@ -98,7 +127,11 @@ impl ThreadCache {
                 self.provide_outbox(arena);
                 // SAFETY: it is full, which is `ROUNDS` objects, and in nobody's hands but these
                 // until it is loaded.
-                let objects = unsafe { Magazine::objects(oldest, ROUNDS) };
+                let objects = unsafe { Magazine::slots(oldest, ROUNDS) };
+                if arena.hardening.is_on() {
+                    // They have waited, and left in no order.
+                    gather(class.info(), objects);
+                }
                 let given_back = self.give_back(arena, class, objects);
                 self.load(class, Magazine::first_slot(oldest));
                 return given_back;
@@ -165,5 +198,32 @@ impl ThreadCache {
             return Ok(0);
         }
         arena.post(outbox, class, row, held).map_err(|e| arena.twice(e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn objects_in_no_order_are_brought_together_by_words_and_none_is_lost() {
+        let (class, slab) = (Class::of_small(80), 7 * GRANULE);
+        let size = class.size();
+        let word = |object: usize| (object / GRANULE, object % GRANULE / size / 64);
+        // Of three words of one slab, and the first of another.
+        let numbers = (0..28).map(|n| n * 11 % 28);
+        let mut objects: Vec<_> =
+            numbers.map(|n| slab + n / 7 % 3 * 64 * size + n * size).collect();
+        objects.extend((0..6).map(|n| slab + 3 * GRANULE + n * size));
+        objects.sort_by_key(|object| object.wrapping_mul(0x9e37_79b9) % 101);
+        let mut sorted = objects.clone();
+        sorted.sort_unstable();
+        let rows = |objects: &[usize]| objects.chunk_by(|&a, &b| word(a) == word(b)).count();
+        assert!(rows(&objects) > 10);
+        gather(class.info(), &mut objects);
+        assert_eq!(rows(&objects), 4);
+        objects.sort_unstable();
+        assert_eq!(objects, sorted);
     }
 }
