@@ -47,14 +47,19 @@ pub enum Holding {
 pub(crate) struct Rest(usize);
 
 impl Rest {
-    /// The object that comes next, or anything if there is none.
+    /// The object that comes some calls later, or anything if there is none.
     #[inline(always)]
-    pub(crate) fn last_word(self) -> usize {
-        // SAFETY: a word of the magazine: that of an object, or the first one, which is not for
-        // objects.
-        unsafe { at::<usize>(self.0 - SLOT).read() }
+    pub(crate) fn word_ahead(self) -> usize {
+        // By the low byte only, so that it is in the magazine.
+        let place = self.0 & !0xff | usize::from((self.0 as u8).wrapping_sub(AHEAD * SLOT as u8));
+        // SAFETY: a word of the magazine: that of an object, one that was there before, or the
+        // first one, which is not for objects.
+        unsafe { at::<usize>(place).read() }
     }
 }
+
+/// How many objects ahead.
+const AHEAD: u8 = 3;
 
 /// What became of a full magazine that was to be set aside.
 pub(crate) enum SetAside {
@@ -155,19 +160,6 @@ impl ThreadCache {
     #[inline(always)]
     pub(crate) fn pop_to(&mut self, class: Class, rest: Rest) {
         self.tops[usize::from(class.0)] = rest.0;
-    }
-
-    /// Calls `f` with each object in the magazine of a class.
-    pub(crate) fn each(&self, class: Class, f: impl FnMut(usize)) {
-        let top = self.tops[usize::from(class.0)];
-        if top != 0 {
-            let rounds = Magazine::rounds_below(top);
-            // SAFETY: slots with an object of a magazine of this thread's.
-            unsafe { Magazine::objects(Magazine::of_slot(top), rounds) }
-                .iter()
-                .copied()
-                .for_each(f);
-        }
     }
 
     /// Brings the magazine of a class and one more object into another order, and takes one out:
@@ -624,8 +616,10 @@ mod tests {
             assert!(!cache.push_any(CLASS, 99, |_| 0), "a full magazine took one more");
             let (top, rest) = cache.top(CLASS).unwrap();
             assert_eq!(top.get(), cache.pop(CLASS).addr());
-            assert_eq!(rest.last_word(), cache.pop(CLASS).addr());
-            assert_eq!(take_all(&mut cache).len(), ROUNDS - 2);
+            let ahead = rest.word_ahead();
+            let later: Vec<_> = (0..AHEAD).map(|_| cache.pop(CLASS).addr()).collect();
+            assert_eq!(later.last(), Some(&ahead));
+            assert_eq!(take_all(&mut cache).len(), ROUNDS - 1 - usize::from(AHEAD));
             assert!(cache.top(CLASS).is_none());
         }
         let mut last_first = cache();

@@ -362,7 +362,11 @@ impl<S: System> Arena<S> {
             if local.balance <= 0 && word.look().1 != Count::NONE {
                 local.drained(word.drain());
             }
+            let carved = local.carved;
             let count = local.take(self.tables.address(g), info, self.bits(g), taken);
+            if self.hardening.is_on() && local.carved > carved {
+                self.seal_carved(class, g, carved..local.carved);
+            }
             if local.is_exhausted(info) {
                 let free = Count(local.free_count(info));
                 self.detach_exhausted(held, class, g, free);

@@ -97,6 +97,13 @@ impl Hot {
         Some(object)
     }
 
+    /// The object that [`Hot::pop`] would give.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<usize> {
+        let n = usize::from(self.count).checked_sub(1)?;
+        self.objects.get(n).copied()
+    }
+
     /// Whether an object is here.
     #[cold]
     pub(crate) fn has(&self, object: usize) -> bool {

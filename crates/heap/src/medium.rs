@@ -37,6 +37,12 @@ impl MediumBin {
     fn new(free: u64, slab: Granule, base: usize, untouched: u32) -> Self {
         Self { free, base, untouched, slab }
     }
+
+    /// The first free object from a number on, going around.
+    fn first_from(&self, from: u32) -> Option<u32> {
+        let n = (self.free.rotate_right(from).trailing_zeros() + from) % u64::BITS;
+        (self.free != 0).then_some(n)
+    }
 }
 
 /// What a heap has at hand of a class.
@@ -101,14 +107,18 @@ impl MediumBins {
         {
             return Some(Given { address, zero: false });
         }
-        if bin.free == 0 {
-            return self.pop(class);
-        }
-        let n = (bin.free.rotate_right(from).trailing_zeros() + from) % u64::BITS;
+        let Some(n) = bin.first_from(from) else { return self.pop(class) };
         bin.free &= !(1 << n);
         let zero = n >= bin.untouched;
         bin.untouched = bin.untouched.max(n + 1);
         Some(Given { address: bin.base + n as usize * class.size(), zero })
+    }
+
+    /// The object that [`MediumBins::pop_from`] would give out.
+    pub(crate) fn next_from(&self, class: Class, from: u32) -> Option<usize> {
+        let AtHand { bin, hot } = &self.0[class.medium_index()];
+        let of_slab = || Some(bin.base + bin.first_from(from)? as usize * class.size());
+        if from % 2 == 1 { hot.last().or_else(of_slab) } else { of_slab().or_else(|| hot.last()) }
     }
 
     /// Keeps object `n` of a slab hot, if there is room for it and it was not free already.
@@ -315,5 +325,28 @@ impl<S: System> Arena<S> {
         // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
         let bins = unsafe { &mut *heap.medium.get() };
         self.take_medium(heap, bins, class, &held.account)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_will_be_given_out_is_known_before() {
+        let class = Class::of_medium(3000);
+        for from in 0..64 {
+            let mut bins = MediumBins::new();
+            let AtHand { bin, hot } = &mut bins.0[class.medium_index()];
+            *bin = MediumBin::new(0x90_0000_8421, Granule(5), 0x10_0000, 40);
+            hot.allow(3);
+            assert!(hot.keep(0x50_0000) && hot.keep(0x60_0000));
+            for left in (0..8).rev() {
+                let next = bins.next_from(class, from);
+                assert_eq!(next, bins.pop_from(class, from).map(|given| given.address));
+                assert_eq!((next.is_some(), bins.count(class)), (true, left));
+            }
+            assert_eq!(bins.next_from(class, from), None);
+        }
     }
 }

@@ -142,6 +142,12 @@ impl ThreadCache {
         self.medium_bins()?.pop_from(class, from)
     }
 
+    /// The object that [`ThreadCache::pop_any_medium`] would give out.
+    #[inline]
+    pub(crate) fn next_medium(&mut self, class: Class, from: u32) -> Option<usize> {
+        self.medium_bins()?.next_from(class, from)
+    }
+
     /// Gives out a medium object. `None` when there is no memory.
     pub fn take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
         self.settle_in(arena);

@@ -231,6 +231,25 @@ unsafe fn deallocate_small(thread: AtHand, object: *mut u8) {
         TakenBack::Done => {}
         TakenBack::For(former) => let_go(former),
         // SAFETY: as above.
+        TakenBack::Not => unsafe { deallocate_elsewhere(thread, object) },
+    }
+}
+
+/// The same for small objects of other heaps.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn deallocate_elsewhere(thread: AtHand, object: *mut u8) {
+    // SAFETY: who has something at hand has got it from the arena.
+    let arena = unsafe { process::arena_in_mode().unwrap_unchecked() };
+    // SAFETY: the caller's promise.
+    let taken = unsafe { thread.enter().take_back_elsewhere(arena, object.addr()) };
+    thread.leave();
+    match taken {
+        TakenBack::Done => {}
+        TakenBack::For(former) => let_go(former),
+        // SAFETY: as above.
         TakenBack::Not => unsafe { deallocate(object) },
     }
 }

@@ -35,8 +35,10 @@ impl Newest {
 }
 
 /// Why a thread cannot go the fast way. Signal handlers look at it, and change it.
+///
+/// Each byte is read by itself: to read several at once that were written one by one, a processor
+/// has to wait until all it has written before, to whatever object, is in its cache.
 #[derive(Clone, Copy)]
-#[repr(C, align(4))]
 pub(super) struct Attention {
     /// An object is to be looked at before the next one is given out.
     look: u8,
@@ -44,21 +46,19 @@ pub(super) struct Attention {
     busy: u8,
     /// A signal handler has left something to be freed.
     deferred: u8,
-    unused: u8,
 }
 
 impl Attention {
-    pub(super) const NONE: Self = Self { look: 0, busy: 0, deferred: 0, unused: 0 };
+    pub(super) const NONE: Self = Self { look: 0, busy: 0, deferred: 0 };
 
-    /// One comparison for all of them.
     #[inline(always)]
     fn is_none(self) -> bool {
-        u32::from_ne_bytes([self.look, self.busy, self.deferred, self.unused]) == 0
+        self.look | self.busy | self.deferred == 0
     }
 
     #[inline(always)]
     fn is_none_but_look(self) -> bool {
-        u16::from_ne_bytes([self.busy, self.deferred]) == 0
+        self.busy | self.deferred == 0
     }
 }
 
@@ -140,15 +140,15 @@ impl Thread {
         }
         let (object, rest) = self.cache.top(class)?;
         let start = object.get();
-        // What is before it was sealed when it was fetched.
+        // What is before it was sealed before anybody had this one.
         let slot = Slot::new(start, size_of_slot, false);
         slot.open_ready::<IS_TINY>(&self.secret, size, |end| self.random.below(end)).ok()?;
         self.cache.pop_to(class, rest);
-        // The objects at hand are in no order, so that the next is a miss of the cache otherwise.
-        let next = rest.last_word();
-        clear::fetch(next.wrapping_add(size_of_slot - BYTES));
+        // The objects at hand are in no order, so that each is a miss of the cache otherwise.
+        let soon = rest.word_ahead();
+        clear::fetch(soon.wrapping_add(size_of_slot - BYTES));
         if !IS_TINY {
-            clear::fetch(next);
+            clear::fetch_looked_at(soon, size_of_slot - BYTES);
         }
         if self.first {
             self.note_given(Slot { has_predecessor: !start.is_multiple_of(GRANULE), ..slot });
@@ -223,8 +223,7 @@ impl Thread {
         let class = Class(class);
         let shape = if IS_TINY { Shape::of_tiny_class(class) } else { Shape::of(class) };
         let in_granule = offset as u32 % GRANULE as u32;
-        let starts = in_granule.wrapping_mul(shape.magic) < shape.magic;
-        (starts && in_granule < shape.span).then_some((class, shape))
+        shape.starts_at(in_granule).then_some((class, shape))
     }
 
     #[inline(always)]

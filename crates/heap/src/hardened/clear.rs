@@ -11,6 +11,8 @@ const LINE: usize = 64;
 const ALL_BELOW: usize = 512;
 /// Bytes at either end that are looked at in any case.
 const ENDS: usize = 128;
+/// How far ahead memory is fetched that is looked at from one end to the other.
+const AHEAD: usize = 1024;
 
 /// Makes memory zero that the caller owns.
 #[inline(always)]
@@ -26,10 +28,16 @@ pub(crate) fn clear(start: usize, bytes: usize) {
 /// write it back, and of pages that nobody has touched it is no memory.
 fn clear_much(start: usize, bytes: usize) {
     let end = start + bytes;
-    let whole = start + (bytes - LINE);
+    let whole = start + (bytes - 2 * LINE);
     let mut place = start;
-    while place < whole && line(place).is_zero() {
-        place += LINE;
+    while place < whole {
+        // The processor itself looks ahead no further than to the end of a page.
+        fetch(place + AHEAD);
+        fetch(place + AHEAD + LINE);
+        if !line(place).or(line(place + LINE)).is_zero() {
+            break;
+        }
+        place += 2 * LINE;
     }
     // SAFETY: the caller's memory.
     unsafe { at::<u8>(place).write_bytes(0, end - place) };
@@ -116,12 +124,12 @@ pub(crate) fn is_clear(start: usize, bytes: usize) -> bool {
         return bytes == 0 || word(start) == 0;
     }
     if bytes <= 2 * PAIR {
-        return pair(start).or(pair(start + bytes - PAIR)).is_zero();
+        return wide(start).or(wide(start + bytes - PAIR)).is_zero();
     }
     if bytes < LINE {
         let end = start + bytes;
-        let ends = pair(start).or(pair(start + PAIR)).or(pair(end - 2 * PAIR));
-        return ends.or(pair(end - PAIR)).is_zero();
+        let ends = wide(start).or(wide(start + PAIR)).or(wide(end - 2 * PAIR));
+        return ends.or(wide(end - PAIR)).is_zero();
     }
     let last = start + bytes - LINE;
     let mut all = line(last);
@@ -176,9 +184,13 @@ fn wide(address: usize) -> Wide {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+type Wide = Pair;
+
+#[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn wide(address: usize) -> Pair {
-    pair(address)
+    // SAFETY: inside the memory of a caller here.
+    unsafe { at::<Pair>(address).read_unaligned() }
 }
 
 /// Whether two words are zero that nobody else writes to.
@@ -200,6 +212,27 @@ pub(crate) fn fetch(address: usize) {
     let _ = address;
 }
 
+/// The same for the first lines of memory.
+#[inline(always)]
+pub(crate) fn fetch_first(start: usize, bytes: usize) {
+    let end = start.wrapping_add(bytes.min(AHEAD));
+    let mut place = start;
+    while place < end {
+        fetch(place);
+        place = place.wrapping_add(LINE);
+    }
+}
+
+/// The same for most of what will be looked at by [`looks_clear`]. As many lines of any object,
+/// since a processor that has to guess how many there are guesses wrong.
+#[inline(always)]
+pub(crate) fn fetch_looked_at(start: usize, bytes: usize) {
+    for n in 0..4 {
+        fetch(start.wrapping_add(n * LINE));
+    }
+    fetch(start.wrapping_add(bytes).wrapping_sub(LINE));
+}
+
 #[inline(always)]
 fn word(address: usize) -> u64 {
     // SAFETY: inside the memory of a caller here.
@@ -216,27 +249,23 @@ const PAIR: usize = size_of::<Pair>();
 impl Pair {
     const ZERO: Self = Self([0; 2]);
 
+    #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     fn or(self, other: Self) -> Self {
         Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
+    #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
     fn is_zero(self) -> bool {
         self.0[0] | self.0[1] == 0
     }
 }
 
-#[inline(always)]
-fn pair(address: usize) -> Pair {
-    // SAFETY: inside the memory of a caller here.
-    unsafe { at::<Pair>(address).read_unaligned() }
-}
-
 /// All pairs of a line in one.
 #[inline(always)]
-fn line(address: usize) -> Pair {
-    let half = |address| pair(address).or(pair(address + PAIR));
+fn line(address: usize) -> Wide {
+    let half = |address| wide(address).or(wide(address + PAIR));
     half(address).or(half(address + 2 * PAIR))
 }
 

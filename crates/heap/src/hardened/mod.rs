@@ -23,6 +23,7 @@
 
 mod at_hand;
 pub(crate) mod clear;
+mod elsewhere;
 mod guarded;
 mod leased;
 mod quarantine;
@@ -39,12 +40,14 @@ use crate::class::Class;
 use crate::layout::{Granule, at};
 use crate::order;
 use crate::stock::Stock;
+use core::ops::Range;
 use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 use leased::Leased;
 pub use seal::Secret;
+use seal::Slot;
 
 /// What an arena knows of being hardened.
 pub(crate) struct Hardening {
@@ -146,6 +149,20 @@ impl<S: System> Arena<S> {
     pub unsafe fn give_back_hardened(&self, place: NonNull<Thread>) {
         // SAFETY: the caller's promise.
         unsafe { self.hardening.threads.give_back(place.cast::<Leased>().as_ptr()) };
+    }
+
+    /// Seals objects of a slab of small ones, those of these numbers, which it gives out for the
+    /// first time. Before anybody has them: so all objects up to the last that was ever given out
+    /// have seals, and who has one need not make sure of it, or of the one before.
+    #[cold]
+    pub(crate) fn seal_carved(&self, class: Class, g: Granule, numbers: Range<u16>) {
+        if class == Class::EMPTY {
+            return;
+        }
+        let (base, size, secret) = (self.tables.address(g), class.size(), self.secret());
+        for n in numbers.map(usize::from) {
+            Slot::new(base + n * size, size, n > 0).prepare(&secret);
+        }
     }
 
     /// Makes the memory of a slab zero that is about to be released: everything but the seals is.

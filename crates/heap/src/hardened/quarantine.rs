@@ -75,6 +75,12 @@ impl Quarantine {
         self.bytes > MOST_BYTES
     }
 
+    /// Whether there might be with one object more of so many.
+    #[inline]
+    pub(super) fn may_be_overfull(&self, size: usize) -> bool {
+        self.bytes + size > MOST_BYTES
+    }
+
     /// Lets an object go while there are more bytes than there may be, but not `last`.
     #[inline]
     pub(super) fn excess(&mut self, last: Held, random: &mut Random) -> Option<Held> {

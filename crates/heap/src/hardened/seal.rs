@@ -23,7 +23,7 @@
 //! frees for the first time at the very moment, and the same object, is not told apart then.)
 
 use super::clear;
-use crate::class::MEDIUM_MAX;
+use crate::class::{MEDIUM_MAX, SMALL_MAX};
 use crate::layout::at;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU64, Ordering};
@@ -184,14 +184,11 @@ impl Slot {
         self.end - self.start
     }
 
-    /// Makes an object ready that comes out of its slab: from now on it has a seal, and so has the
-    /// one before it. What is damaged stays so, and is found when one of them is given out or
-    /// freed. Of a page that nobody has touched, looking before writing would be one more fault.
+    /// Makes an object ready that its slab gives out for the first time: from now on it has a seal.
+    /// If there is damage it stays, and is found when the object is given out. Of a page that
+    /// nobody has touched, looking before writing would be one more fault.
     pub(super) fn prepare(self, secret: &Secret) {
         let _ = Self::make_seal(self.end, secret.key(self.end));
-        if self.has_predecessor {
-            let _ = self.seal_predecessor(secret);
-        }
     }
 
     /// Seals an object of `bytes` bytes that is about to be given out. It must have been clear, and
@@ -202,7 +199,9 @@ impl Slot {
         bytes: usize,
         random: impl FnOnce(usize) -> usize,
     ) -> Result<(), Damage> {
-        self.touch(secret)?;
+        if self.size() > SMALL_MAX {
+            self.touch(secret)?;
+        }
         if self.has_predecessor {
             self.seal_predecessor(secret)?;
         }
@@ -385,6 +384,23 @@ impl Slot {
             && clear::is_clear(last, BYTES)
     }
 
+    /// Lets the processor fetch an object that is about to be taken back, as far as it does not go
+    /// on by itself: what is done first waits for its seal otherwise, and only then for the rest.
+    #[inline(always)]
+    pub(super) fn fetch(self) {
+        clear::fetch(self.end);
+        clear::fetch(self.start - BYTES);
+        clear::fetch_first(self.start, self.room());
+    }
+
+    /// The same for one that is about to be given out.
+    #[inline(always)]
+    pub(super) fn fetch_to_give(self) {
+        clear::fetch(self.end);
+        clear::fetch(self.start - BYTES);
+        clear::fetch_looked_at(self.start, self.room());
+    }
+
     /// Takes an object back: looks at what surrounds it, seals it as free, and clears it. If it
     /// fails, nothing has changed that matters. `alone`: no other thread can do so at the same
     /// time. Of tiny slots, those fail whose slack is unusual.
@@ -439,6 +455,14 @@ mod tests {
         Secret::of(0x1234_5678_9abc_def0, 0x9e37_79b9_7f4a_7c15, 0x0123_4567_89ab_cdef);
     const SIZE: usize = 64;
 
+    impl Slot {
+        /// Gives out an object, for the first time perhaps.
+        fn give(self, bytes: usize) -> Result<(), Damage> {
+            self.prepare(&SECRET);
+            self.open(&SECRET, bytes, |_| 0)
+        }
+    }
+
     /// Two slots, one after the other, that nobody was given yet.
     struct Slots(Vec<u128>);
 
@@ -463,7 +487,7 @@ mod tests {
         for bytes in 0..=SIZE - BYTES {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(&SECRET, bytes, |_| 0).unwrap();
+            slot.give(bytes).unwrap();
             // SAFETY: inside the slots of the test.
             let byte = |n: usize| unsafe { *at::<u8>(slot.start + n) };
             assert!((0..bytes).all(|n| byte(n) == 0));
@@ -482,7 +506,7 @@ mod tests {
             for place in bytes..SIZE {
                 let mut slots = Slots::new();
                 let slot = slots.nth(0);
-                slot.open(&SECRET, bytes, |_| 0).unwrap();
+                slot.give(bytes).unwrap();
                 change(slot.start + place);
                 let state = SIZE - BYTES + 1..SIZE - BYTES + 3;
                 let found = slot.retire::<false>(&SECRET, || false);
@@ -497,7 +521,7 @@ mod tests {
         for bytes in 0..=SIZE - BYTES {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(&SECRET, bytes, |_| 0).unwrap();
+            slot.give(bytes).unwrap();
             clear::clear(slot.start + bytes, 1);
             assert_eq!(slot.retire::<false>(&SECRET, || false), Err(Damage::After), "{bytes}");
         }
@@ -507,9 +531,9 @@ mod tests {
     fn what_precedes_an_object_is_sealed_and_looked_at() {
         let mut slots = Slots::new();
         let (first, second) = (slots.nth(0), slots.nth(1));
-        second.open(&SECRET, 10, |_| 0).unwrap();
+        second.give(10).unwrap();
         assert_eq!(first.inspect(&SECRET), Err(Damage::Free));
-        first.open(&SECRET, 10, |_| 0).unwrap();
+        first.give(10).unwrap();
         assert_eq!(second.inspect(&SECRET), Ok(10));
         change(second.start - 1);
         assert_eq!(second.retire::<false>(&SECRET, || false), Err(Damage::Before));
@@ -520,10 +544,10 @@ mod tests {
         for place in 0..SIZE {
             let mut slots = Slots::new();
             let slot = slots.nth(0);
-            slot.open(&SECRET, 20, |_| 0).unwrap();
+            slot.give(20).unwrap();
             slot.retire::<false>(&SECRET, || false).unwrap();
             change(slot.start + place);
-            assert_eq!(slot.open(&SECRET, 20, |_| 0), Err(Damage::WhenFree), "{place}");
+            assert_eq!(slot.give(20), Err(Damage::WhenFree), "{place}");
         }
     }
 
@@ -538,7 +562,7 @@ mod tests {
         let mut slots = Slots::new();
         let slot = slots.nth(0);
         for _ in 0..200 {
-            slot.open(&SECRET, 20, |_| 0).unwrap();
+            slot.give(20).unwrap();
             let retired = std::thread::scope(|scope| {
                 let threads =
                     [(); 3].map(|()| scope.spawn(|| slot.retire::<false>(&SECRET, || false)));
@@ -564,7 +588,7 @@ mod tests {
         let other = Secret { mask: 1, ..SECRET };
         let mut slots = Slots::new();
         let slot = slots.nth(0);
-        slot.open(&SECRET, 20, |_| 0).unwrap();
+        slot.give(20).unwrap();
         assert_eq!(slot.inspect(&other), Err(Damage::After));
     }
 }

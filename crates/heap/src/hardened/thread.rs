@@ -13,6 +13,7 @@ use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, UNIT, at};
+use crate::medium::Given;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
 use core::ptr;
@@ -28,6 +29,8 @@ pub struct Thread {
     /// The arena's.
     pub(super) secret: Secret,
     pub(super) random: Random,
+    /// The number that decides which medium object is given out next.
+    choice: u32,
     /// The object freed last: it waits.
     pub(super) newest: Newest,
     /// The object of a slab given out last, if it was not freed since: looked at as long as the
@@ -159,13 +162,14 @@ impl Thread {
     /// Nothing at hand. `number` is another one for each thread.
     pub fn new<S: System>(arena: &Arena<S>, number: usize) -> Self {
         arena.hardening.note_thread();
+        let mut random =
+            Random::new(arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32));
         Self {
             link: AtomicU32::new(0),
             cache: ThreadCache::new(),
             secret: arena.secret(),
-            random: Random::new(
-                arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32),
-            ),
+            choice: random.below(64) as u32,
+            random,
             newest: Newest::none(),
             given: Slot::NONE,
             attention: Attention::NONE,
@@ -189,10 +193,21 @@ impl Thread {
             return Ok(None);
         }
         let class = Class::of_medium(bytes);
-        let n = self.random.below(64) as u32;
         self.glance(arena)?;
-        let given = self.cache.pop_any_medium(class, n);
+        let given = self.pop_medium(class);
         self.seal_slot(given.map(|it| arena.slot_of(it.address, class)), size)
+    }
+
+    /// Takes a medium object of those at hand, and lets the processor fetch the one that comes next
+    /// if the next one is of this class: nobody can foresee it, and so not the processor.
+    #[inline]
+    fn pop_medium(&mut self, class: Class) -> Option<Given> {
+        let given = self.cache.pop_any_medium(class, self.choice);
+        self.choice = self.random.below(64) as u32;
+        if let Some(next) = self.cache.next_medium(class, self.choice) {
+            Slot::new(next, class.size(), true).fetch_to_give();
+        }
+        given
     }
 
     /// Gives out `size` bytes, all zero, at a multiple of `align`, a power of two. `Ok(None)` when
@@ -278,8 +293,7 @@ impl Thread {
     #[inline]
     fn take_any<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<usize> {
         if !class.is_small() {
-            let n = self.random.below(64) as u32;
-            let given = self.cache.pop_any_medium(class, n);
+            let given = self.pop_medium(class);
             return given.or_else(|| self.cache.take_medium(arena, class)).map(|it| it.address);
         }
         let object = self.cache.pop(class);
@@ -292,9 +306,6 @@ impl Thread {
         let first = self.cache.refill(arena, class);
         let random = &mut self.random;
         let first = NonZeroUsize::new(first.addr())?.get();
-        let slot = |object| arena.slot_of(object, class);
-        slot(first).prepare(&self.secret);
-        self.cache.each(class, |object| slot(object).prepare(&self.secret));
         Some(self.cache.shuffle(class, first, |end| random.below(end)))
     }
 
@@ -355,6 +366,7 @@ impl Thread {
         let Some((slot, class)) = Self::sealed_slot(arena, address) else {
             return self.free_unsealed(arena, address);
         };
+        slot.fetch();
         let alone = || arena.hardening.is_alone();
         slot.retire::<false>(&self.secret, alone).map_err(|damage| Misuse::new(damage, slot))?;
         self.detain(arena, slot, class)

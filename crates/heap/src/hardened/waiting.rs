@@ -62,6 +62,12 @@ const fn places(size: usize) -> usize {
 }
 
 impl Shape {
+    /// Whether an object starts at an offset in its granule.
+    #[inline(always)]
+    pub(super) fn starts_at(&self, in_granule: u32) -> bool {
+        in_granule.wrapping_mul(self.magic) < self.magic && in_granule < self.span
+    }
+
     /// What is left of it for a tiny object whose class and size are known.
     #[inline(always)]
     pub(super) fn of_tiny() -> &'static Self {
