@@ -21,14 +21,14 @@ const MODES: [(&str, &str); 3] = [
 ];
 
 /// Programs that check by themselves whether what they do works: these in every mode.
-const IN_EVERY_MODE: &[(&str, &[&str])] = &[
-    ("fork_busy.c", &["3", "5"]),
-    ("contexts.c", &["across_threads"]),
-    ("conformance.c", &["every_alignment"]),
-    ("conformance.c", &["realloc_keeps_contents"]),
-];
+const IN_EVERY_MODE: &[(&str, &[&str])] =
+    &[("fork_busy.c", &["3", "5"]), ("contexts.c", &["across_threads"])];
 
-/// And these in the usual mode, since emulation makes them take long.
+/// And these but for debugging mode, and the next in the usual mode alone, since emulation makes
+/// them take long.
+const BUT_FOR_DEBUGGING: &[(&str, &[&str])] =
+    &[("conformance.c", &["every_alignment"]), ("conformance.c", &["realloc_keeps_contents"])];
+
 const IN_USUAL_MODE: &[(&str, &[&str])] = &[
     ("threads.c", &[]),
     ("libc_results.c", &[]),
@@ -90,8 +90,12 @@ struct Programs {
 impl Programs {
     fn all_in_every_mode(&self, machine: &mut Machine) {
         for (mode, variable) in MODES {
-            let more = if mode == "usual" { IN_USUAL_MODE } else { &[] };
-            for (source, words) in IN_EVERY_MODE.iter().chain(more) {
+            let lists = match mode {
+                "usual" => &[IN_EVERY_MODE, BUT_FOR_DEBUGGING, IN_USUAL_MODE][..],
+                "hardened" => &[IN_EVERY_MODE, BUT_FOR_DEBUGGING],
+                _ => &[IN_EVERY_MODE],
+            };
+            for (source, words) in lists.iter().copied().flatten() {
                 let name = format!("{mode}/programs/{source}/{}", words.join("-"));
                 machine.run(&name, &[variable], &(self.c)(source), words);
             }
