@@ -14,10 +14,12 @@ for _ in range(3):
     rows.sort(key=lambda row: row['tags'][row['id'] % 20])
 ";
 
-/// Values of all sizes up to 1,000 bytes, set again and again by the server itself: if each had to
-/// be sent, the time would be that of whoever sends, and of waking each other up.
-const LOAD: &str = "redis-benchmark -p 7391 -q -n 200 -c 4 eval \"for i=1,1000 do \
-    redis.call('set','k'..math.random(50000),string.rep('x',math.random(1000))) end\" 0";
+/// Two hundred lists, at whose ends the server itself adds and takes strings of up to 200 bytes: if
+/// each had to be sent, the time would be that of whoever sends, and of waking each other up.
+const LOAD: &str = "redis-benchmark -p 7391 -q -n 400 -c 4 eval \"\
+    local list = 'list'..math.random(200) for i = 1,1500 do \
+    redis.call('rpush', list, string.rep('y', math.random(200))) \
+    if i % 2 == 0 then redis.call('lpop', list) end end\" 0";
 
 const SERVER: [&str; 9] =
     ["--port", "7391", "--settle", "0.5", "--", "redis-server", "--port", "7391", "--save"];
@@ -32,7 +34,7 @@ pub(super) fn findings(bench: &Bench, count: u32) -> Result<Vec<String>, String>
     }
     if is_installed("redis-server") && is_installed("redis-benchmark") {
         let words = [&["-a", "system,freehold", "--load", LOAD], &SERVER[..], &[""]].concat();
-        findings.extend(asked(bench, count, "redis-server", 25, &words)?);
+        findings.extend(asked(bench, count, "redis-server", 15, &words)?);
     } else {
         println!("repeats: redis-server is not installed");
     }
