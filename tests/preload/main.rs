@@ -27,7 +27,6 @@ mod libc_results;
 mod limits;
 mod loading;
 mod lock_order;
-mod machines;
 mod misuse;
 mod others;
 mod portability;
