@@ -105,6 +105,8 @@ pub(crate) struct Outbox {
     /// again.
     inbox_parcels: usize,
     parcels_left: u32,
+    /// How many parcels were sent until that was looked at last, or as many as can be counted.
+    parcels_sent: u32,
     /// The classes of the parcels since then, and of those before.
     classes: u64,
     classes_before: u64,
@@ -200,18 +202,20 @@ impl Outbox {
     }
 
     /// How many parcels may wait in an inbox. Asked for each parcel; `look` is asked now and then,
-    /// and told how many bytes parcels have, one of each class that there were parcels of since.
+    /// and told how many bytes parcels have, one of each class that there were parcels of since,
+    /// and how many there were so far.
     pub(crate) fn inbox_parcels(
         &mut self,
         class: Class,
-        look: impl FnOnce(usize) -> usize,
+        look: impl FnOnce(usize, u32) -> usize,
     ) -> usize {
         self.classes |= 1 << class.0;
         if self.parcels_left == 0 {
             self.parcels_left = PARCELS_BETWEEN_LOOKS;
             let before = core::mem::replace(&mut self.classes_before, self.classes);
             let bytes = ones(self.classes | before).map(|n| parcel::bytes_of(Class(n as u8)));
-            self.inbox_parcels = look(bytes.sum());
+            self.parcels_sent = self.parcels_sent.saturating_add(PARCELS_BETWEEN_LOOKS);
+            self.inbox_parcels = look(bytes.sum(), self.parcels_sent);
             self.classes = 0;
         }
         self.parcels_left -= 1;

@@ -128,7 +128,7 @@ impl<S: System> Arena<S> {
             return Some(Rounds::NONE);
         }
         let taker = self.taker(class, g).map(|owner| {
-            (owner, outbox.inbox_parcels(class, |parcels| self.inbox_parcels(parcels)))
+            (owner, outbox.inbox_parcels(class, |bytes, sent| self.inbox_parcels(bytes, sent)))
         });
         let Some((parcel, fresh)) = outbox.parcel_and_fresh(class) else {
             return Some(Rounds::NONE);
@@ -152,8 +152,12 @@ impl<S: System> Arena<S> {
         None
     }
 
-    fn inbox_parcels(&self, parcels: usize) -> usize {
-        let receivers = self.all_heaps().filter(|heap| heap.receives()).count();
+    /// How many parcels may wait in an inbox, when those of all classes have so many bytes, as far
+    /// as a thread can tell that has sent so many.
+    fn inbox_parcels(&self, parcels: usize, sent: u32) -> usize {
+        let received = self.all_heaps().filter(|heap| heap.receives()).count();
+        let leased = self.all_heaps().filter(|heap| heap.is_leased()).count();
+        let receivers = retain::receivers(received, leased, sent);
         retain::inbox_parcels(self.about_in_use().used * GRANULE, receivers, parcels)
     }
 

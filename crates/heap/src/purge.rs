@@ -7,6 +7,7 @@
 //!
 //! Who only releases cannot know whether what is dirty will be claimed again. So where a background
 //! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
+//! What they do purge then is what is more than was in use at the recent peak.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
@@ -52,6 +53,8 @@ pub(crate) struct Purger {
     released: AtomicUsize,
     /// How many ticks of the background thread there have been.
     ticks: AtomicU32,
+    /// When what was beyond the recent peak was last trimmed, in milliseconds.
+    trimmed: AtomicU64,
 }
 
 impl Purger {
@@ -70,6 +73,7 @@ impl Purger {
             helped: AtomicBool::new(false),
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
+            trimmed: AtomicU64::new(0),
         }
     }
 
@@ -110,12 +114,15 @@ impl<S: System> Arena<S> {
     pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let kept = self.count_down(used, released);
+        // A system call: asked for once.
+        let time = self.system.milliseconds();
+        let kept = self.count_down(time, used, released);
         let helped = self.is_helped();
         let bound = if helped { kept.helped_bound(used) } else { kept.bound(used) };
+        let trim = if helped && self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
-        if purge::excess(dirty, bound, released) == 0 {
+        if purge::excess(dirty, bound, released).max(trim) == 0 {
             all_released.store(0, Ordering::Relaxed);
             return wants_help;
         }
@@ -124,10 +131,22 @@ impl<S: System> Arena<S> {
             return wants_help;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
-        let purged = self.purge_some(purge::excess(dirty, bound, released), WORTH_PURGING);
+        let excess = purge::excess(dirty, bound, released).max(trim);
+        let purged = self.purge_some(excess, WORTH_PURGING);
         self.note_purged(purged);
         self.purger.lock.release();
         wants_help
+    }
+
+    /// Whether it is some time since this was true last. Threads that ask at the same time may all
+    /// be told so: one of them purges.
+    fn is_time_to_trim(&self, time: u64) -> bool {
+        let since = time.saturating_sub(self.purger.trimmed.load(Ordering::Relaxed));
+        let is_time = since >= purge::TRIM_MILLISECONDS;
+        if is_time {
+            self.purger.trimmed.store(time, Ordering::Relaxed);
+        }
+        is_time
     }
 
     /// Whether so much is free and dirty that it is time for a background thread, whoever is left
@@ -160,7 +179,8 @@ impl<S: System> Arena<S> {
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        let keep = self.count_down(used, 0).idle_bound(used, demand);
+        let time = self.system.milliseconds();
+        let keep = self.count_down(time, used, 0).idle_bound(used, demand);
         let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
@@ -213,11 +233,12 @@ impl<S: System> Arena<S> {
 
     /// What is left of the recent peak and of the boost after `released` bytes were released.
     /// Threads that count at the same time may count a release once instead of twice.
-    fn count_down(&self, used: usize, released: usize) -> purge::Recent {
+    fn count_down(&self, time: u64, used: usize, released: usize) -> purge::Recent {
         let purger = &self.purger;
-        let time = self.system.milliseconds();
         let since = time.saturating_sub(purger.counted.load(Ordering::Relaxed));
-        let peak = purge::recent_peak(purger.peak.load(Ordering::Relaxed), used, since);
+        let most = self.tally.take_most_used() * GRANULE;
+        let peak = purger.peak.load(Ordering::Relaxed).max(most);
+        let peak = purge::recent_peak(peak, used, since);
         let boost = purge::decayed(purger.boost.load(Ordering::Relaxed), since, released);
         let gaps = purge::decayed(purger.gaps.load(Ordering::Relaxed), since, released);
         purger.peak.store(peak, Ordering::Relaxed);
@@ -268,7 +289,7 @@ impl<S: System> Arena<S> {
         self.purger.recent.store(recent - bytes, Ordering::Relaxed);
         let now = self.about_in_use();
         let ceiling = (now.used + now.dirty) * GRANULE;
-        let recent = self.count_down(now.used * GRANULE, 0);
+        let recent = self.count_down(time, now.used * GRANULE, 0);
         self.purger.boost.store(purge::raised(recent.boost, bytes, ceiling), Ordering::Relaxed);
         if several_blocks {
             self.purger.gaps.store(purge::raised(recent.gaps, bytes, ceiling), Ordering::Relaxed);

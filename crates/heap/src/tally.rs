@@ -4,10 +4,11 @@
 //! whenever nobody is in the middle of a claim. A thread counts on the tally of its heap, so that
 //! threads do not fight over a line, and moves what has come together there to the arena's in
 //! lumps. So the arena's alone says about how much there is, and nobody has to look at all the
-//! others; a single tally may well be negative, the sum is not.
+//! others; a single tally may well be negative, the sum is not. The arena's also remembers the
+//! most that was in use: who only releases sees what is left.
 
 use core::cell::Cell;
-use freehold_sync::atomic::{AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Granules in use, and granules free but dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,6 +29,9 @@ pub struct Tally {
     counts: AtomicU64,
     /// Granules ever claimed. A figure for policies: where threads share a tally, some may be lost.
     claims: AtomicU64,
+    /// Of the arena's tally: the most granules that were in use since that was asked for last. A
+    /// figure for policies, too.
+    most_used: AtomicU32,
 }
 
 /// The two numbers in a packed one.
@@ -75,8 +79,27 @@ impl Tally {
     fn settle(&self, total: &Self) {
         let (used, dirty) = unpacked(self.counts.load(Ordering::Relaxed));
         if (used.abs() >= LUMP || dirty.abs() >= LUMP) && !core::ptr::eq(self, total) {
-            total.counts.fetch_add(self.counts.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            let lump = self.counts.swap(0, Ordering::Relaxed);
+            let before = total.counts.fetch_add(lump, Ordering::Relaxed);
+            total.note_used(unpacked(before.wrapping_add(lump)).0);
         }
+    }
+
+    fn note_used(&self, granules: i64) {
+        let granules = granules.max(0) as u32;
+        // A store only if it is news, so that threads do not fight over it.
+        if granules > self.most_used.load(Ordering::Relaxed) {
+            self.most_used.store(granules, Ordering::Relaxed);
+        }
+    }
+
+    /// About the most granules that were in use since this was asked last. Of the arena's tally.
+    pub fn take_most_used(&self) -> usize {
+        let most = self.most_used.load(Ordering::Relaxed);
+        if most > 0 {
+            self.most_used.store(0, Ordering::Relaxed);
+        }
+        most as usize
     }
 
     /// The sum of several tallies.
@@ -134,6 +157,18 @@ mod tests {
         let sum = Tally::sum([&a, &b].into_iter());
         assert_eq!(sum, Granules { used: 5, dirty: 4 });
         assert_eq!(Tally::sum([&b].into_iter()).used, 0);
+    }
+
+    #[test]
+    fn the_most_that_was_in_use_is_known_though_it_was_released_since() {
+        let (total, heap) = (Tally::default(), Tally::default());
+        let account = Account::new(&heap);
+        account.claimed(100, 0, &total);
+        account.released(70, &total);
+        account.claimed(30, 30, &total);
+        assert_eq!((total.take_most_used(), total.take_most_used()), (100, 0));
+        account.released(20, &total);
+        assert_eq!(total.take_most_used(), 40);
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! cheap; the bound says how much: a share of what is in use, and more for a while after purged
 //! memory had to be faulted in again at once ("boost"), because then the bound was too tight for
 //! what the program does.
+//!
+//! Where a background thread looks after what stays, threads that free may leave all that was in
+//! use until lately, so that a program whose use goes up and down many times a second keeps it, and
+//! for a moment a little more.
 
 use crate::layout::BLOCK;
 
@@ -11,6 +15,13 @@ use crate::layout::BLOCK;
 const FLOOR: usize = 8 << 20;
 /// Dirty free bytes that may stay, as a share of those in use: one part in this many.
 const SHARE: usize = 8;
+/// What may stay beyond the recent peak of use while a background thread purges: one part of it in
+/// this many, and so many bytes in any case. What is free lies in pieces, not all of which are long
+/// enough for what is wanted next.
+const HELPED_SHARE: usize = 16;
+const HELPED_FLOOR: usize = 2 << 20;
+/// How often some of what stays beyond the recent peak of use goes.
+pub const TRIM_MILLISECONDS: u64 = 20;
 /// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
 /// as fifty page faults.
 pub const STEP: usize = 2 * BLOCK;
@@ -69,15 +80,27 @@ impl Recent {
     }
 
     /// The dirty free bytes that may stay while a background thread purges what is not claimed
-    /// again: nearly all that was given up since the recent peak.
+    /// again: with what is in use they are as much as was in use at the recent peak, or little
+    /// more.
     pub fn helped_bound(self, used: usize) -> usize {
-        self.bound(used).max(self.given_up(used) / 16 * 15)
+        (self.given_up(used) + self.beyond(used)).max(self.gaps.min(used / 2))
     }
 
-    /// The dirty free bytes that the background thread leaves: of those that were in use until
-    /// lately, or may stay in any case, what two ticks of such [demand] will want.
+    /// Bytes to purge now although they may stay, if [so long](TRIM_MILLISECONDS) nothing was, when
+    /// `dirty` ones are free and dirty: some of what is more than was in use at the recent peak.
+    pub fn trim(self, used: usize, dirty: usize) -> usize {
+        dirty.saturating_sub(self.given_up(used) + self.beyond(used) / 2) / 2
+    }
+
+    /// What may stay for a moment beyond what was in use at the recent peak.
+    fn beyond(self, used: usize) -> usize {
+        HELPED_FLOOR.max(self.peak.max(used) / HELPED_SHARE)
+    }
+
+    /// The dirty free bytes that the background thread leaves: of those that may stay what two
+    /// ticks of such [demand] will want.
     pub fn idle_bound(self, used: usize, demand: usize) -> usize {
-        self.bound(used).max(self.given_up(used)).min(2 * demand)
+        self.helped_bound(used).min(2 * demand)
     }
 
     fn given_up(self, used: usize) -> usize {
@@ -131,8 +154,26 @@ mod tests {
         assert_eq!(recent(0, 1000).bound(0), FLOOR);
         assert_eq!(recent(100, 1000).bound(20 << 20), 80 << 20);
         assert_eq!(recent(100, 30).bound(20 << 20), FLOOR + (30 << 20));
-        assert_eq!(recent(100, 0).helped_bound(20 << 20), 75 << 20);
-        assert_eq!(recent(20, 0).helped_bound(20 << 20), FLOOR);
+    }
+
+    #[test]
+    fn with_help_what_was_in_use_until_now_may_stay_and_little_more() {
+        let recent = |peak: usize| Recent { peak: peak << 20, boost: 1 << 30, gaps: 0 };
+        assert_eq!(recent(320).helped_bound(20 << 20), (300 + 20) << 20);
+        assert_eq!(recent(320).helped_bound(320 << 20), 20 << 20);
+        assert_eq!(recent(20).helped_bound(20 << 20), HELPED_FLOOR);
+        assert_eq!(recent(0).helped_bound(0), HELPED_FLOOR);
+        // The peak that is known may be older than what is in use now.
+        assert_eq!(recent(0).helped_bound(320 << 20), 20 << 20);
+    }
+
+    #[test]
+    fn of_what_is_beyond_the_recent_peak_half_of_what_may_stay_for_a_moment_stays() {
+        let recent = Recent { peak: 320 << 20, boost: 0, gaps: 0 };
+        assert_eq!(recent.trim(120 << 20, 220 << 20), 5 << 20);
+        assert_eq!(recent.trim(320 << 20, 20 << 20), 5 << 20);
+        assert_eq!(recent.trim(320 << 20, 14 << 20), 2 << 20);
+        assert_eq!(recent.trim(120 << 20, 210 << 20), 0);
     }
 
     #[test]
@@ -141,6 +182,7 @@ mod tests {
         assert_eq!(recent.bound(300 << 20), 100 << 20);
         assert_eq!(recent.helped_bound(300 << 20), 100 << 20);
         assert_eq!(recent.bound(100 << 20), 50 << 20);
+        assert_eq!(Recent { peak: 0, ..recent }.helped_bound(100 << 20), 50 << 20);
         assert_eq!(recent.bound(0), FLOOR);
     }
 
@@ -149,9 +191,9 @@ mod tests {
         let (busy, idle) = ([0, 0, 0, 0, 1 << 30], [0; TICKS_REMEMBERED]);
         assert_eq!(TICKS_REMEMBERED as u64 * TICK_MILLISECONDS, 500);
         let recent = Recent { peak: 1 << 30, boost: 0, gaps: 0 };
-        assert_eq!(recent.idle_bound(0, demand(busy)), 1 << 30);
+        assert_eq!(recent.idle_bound(0, demand(busy)), (1 << 30) + (64 << 20));
         assert_eq!(recent.idle_bound(0, demand(idle)), 0);
-        assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), FLOOR);
+        assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), HELPED_FLOOR);
     }
 
     #[test]

@@ -105,6 +105,18 @@ pub fn inbox_parcels(used: usize, heaps: usize, parcels: usize) -> usize {
     (all / heaps / parcels.max(1)).clamp(1, inbox::SLOTS)
 }
 
+/// Parcels after which a thread relies on what it sees of who receives any.
+const PARCELS_UNTIL_KNOWN: u32 = 2048;
+
+/// How many heaps share what may wait in inboxes, in the eyes of a thread that has sent so many
+/// parcels: those that have `received` something; but at first all others that are `leased`, since
+/// of threads that take turns each would otherwise fill the inbox of the one before as if there
+/// were few.
+pub fn receivers(received: usize, leased: usize, sent: u32) -> usize {
+    let others = if sent < PARCELS_UNTIL_KNOWN { leased.saturating_sub(1) } else { 0 };
+    received.max(others)
+}
+
 /// The number of heaps that one thread each may have to itself.
 pub fn exclusive_heaps(processors: usize) -> usize {
     (4 * processors).clamp(32, 1024)
@@ -140,6 +152,14 @@ mod tests {
             }
         }
         assert_eq!(hot(2560, 11, 1), 11);
+    }
+
+    #[test]
+    fn as_long_as_a_thread_has_sent_little_every_other_heap_may_receive_something() {
+        assert_eq!((receivers(1, 9, 0), receivers(1, 9, PARCELS_UNTIL_KNOWN - 1)), (8, 8));
+        assert_eq!(receivers(1, 9, PARCELS_UNTIL_KNOWN), 1);
+        // Heaps that have received something stay receivers when nobody leases them any more.
+        assert_eq!((receivers(5, 2, 0), receivers(0, 0, 0)), (5, 0));
     }
 
     #[test]

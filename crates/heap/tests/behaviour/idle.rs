@@ -2,7 +2,7 @@
 
 use crate::support::{Estate, Thread};
 use freehold_heap::layout::GRANULE;
-use freehold_heap::policy::purge::TICK_MILLISECONDS;
+use freehold_heap::policy::purge::{TICK_MILLISECONDS, TRIM_MILLISECONDS};
 use freehold_heap::purge::Watch;
 use freehold_sys::fake::Fake;
 
@@ -47,6 +47,43 @@ fn most_of_what_is_claimed_in_every_tick_stays() {
     }
     let purged = estate.arena().purged_bytes() >> 20;
     assert!(purged < 50 * 60 / 4, "{purged} MiB were purged");
+}
+
+#[test]
+fn what_comes_and_goes_many_times_a_second_stays_as_a_whole() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    burst(&mut thread, 60);
+    for _ in 0..50 {
+        estate.arena().system().advance(TRIM_MILLISECONDS / 2);
+        burst(&mut thread, 60);
+    }
+    assert_eq!(estate.arena().purged_bytes(), 0);
+}
+
+#[test]
+fn most_of_what_is_more_than_was_ever_in_use_goes_by_and_by() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let dirty = |estate: &Estate<Fake>| estate.arena().granules_in_use().dirty * GRANULE;
+    // Holes that are too short for what is asked for next: as much is in use as before, and more
+    // is resident.
+    let blocks: Vec<_> = (0..128).map(|_| thread.alloc(RUN / 4).unwrap()).collect();
+    let (stay, go): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
+    thread.free_all(go.into_iter().map(|(_, &block)| block));
+    let larger: Vec<_> = (0..32).map(|_| thread.alloc(RUN / 2).unwrap()).collect();
+    burst(&mut thread, 4);
+    let mut seen = vec![dirty(&estate)];
+    for _ in 0..8 {
+        burst(&mut thread, 4);
+        seen.push(dirty(&estate));
+        estate.arena().system().advance(TRIM_MILLISECONDS);
+    }
+    assert!(seen[1] > 20 << 20 && seen[2] < 20 << 20 && seen[8] < 8 << 20, "{seen:?}");
+    thread.free_all(larger);
+    thread.free_all(stay.into_iter().map(|(_, &block)| block));
 }
 
 #[test]

@@ -127,6 +127,8 @@ fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
     estate.arena().set_helped(true);
     let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
     let stay = leave_some(&mut thread, 1000);
+    // So much that a sixteenth of it, which may stay, is more than what comes and goes below.
+    let much = thread.alloc(64 * BLOCK).unwrap();
     estate.arena().purge_all();
     let before = estate.arena().system().purged();
     let mut purged = Vec::new();
@@ -140,6 +142,7 @@ fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
     }
     let last = purged.len() - 1;
     assert!(purged[last - 1] < BYTES / 8 && purged[last] > BYTES / 4, "{purged:?}");
+    thread.free(much);
     check_all(&stay, 1000);
     thread.free_all(stay);
 }
