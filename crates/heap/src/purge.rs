@@ -5,20 +5,24 @@
 //! blocks; of each the highest, since claims prefer the lowest. The purger owns what it purges for
 //! that time, like any other claimer. One thread purges at a time, the others go on.
 //!
+//! Where huge pages are everywhere, what nobody has claimed is resident as well if it shares a huge
+//! page with what somebody has. It counts as clean all the same, since whether the system had a
+//! huge page to give is not known; it is purged with the block that it lies in.
+//!
 //! Who only releases cannot know whether what is dirty will be claimed again. So where a background
 //! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
+use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
-use crate::policy::purge;
+use crate::policy::{grow, purge};
 use crate::slab_purge::Slabs;
 use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
 use freehold_sync::lock::Lock;
-use freehold_sys::System;
+use freehold_sys::{HugePages, System};
 
 /// Runs shorter than this stay when only some is to be purged: a call for each would cost more than
 /// it gives, and what surrounds them is in use.
@@ -231,7 +235,31 @@ impl<S: System> Arena<S> {
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
     pub fn purge_all(&self) -> usize {
-        self.purger.lock.hold(|| self.purge_some(usize::MAX, 1))
+        self.purger.lock.hold(|| {
+            let purged = self.purge_some(usize::MAX, 1);
+            let page = self.system.page_size();
+            // A huge page is as many pages as entries fit into a page.
+            if self.system.huge_pages() == HugePages::Always && page / 8 * page > BLOCK {
+                self.purge_around();
+            }
+            purged
+        })
+    }
+
+    /// Purges wholly free blocks that nobody has touched, since others may have that share a huge
+    /// page with them.
+    fn purge_around(&self) {
+        for zone in 0..self.committed_blocks().div_ceil(ZONE_BLOCKS) {
+            for i in ones(self.zone(zone).whole.look()) {
+                self.purge_whole(Block(zone * ZONE_BLOCKS + i));
+            }
+        }
+    }
+
+    /// Whether what is clean in a block may be resident nevertheless.
+    fn may_be_backed(&self, block: Block) -> bool {
+        block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW
+            && self.system.huge_pages() == HugePages::Always
     }
 
     /// Counts bytes that were purged within slabs. Nothing is regretted of them: claims of granules
@@ -315,13 +343,15 @@ impl<S: System> Arena<S> {
         purged
     }
 
-    /// Purges the runs of free dirty granules in an open block that are `worth` it.
+    /// Purges the runs of free dirty granules in an open block that are `worth` it; those that are
+    /// clean as well, if all are and clean ones may be resident.
     fn purge_open(&self, block: Block, worth: u32) -> usize {
         let entry = self.block(block);
+        let clean = if worth == 1 && self.may_be_backed(block) { ALL } else { 0 };
         let (mut purged, mut from) = (0, 0);
         while from < BLOCK_GRANULES {
             let claimed = entry.free.claim(|free| {
-                let dirty = free & entry.dirty.load(Ordering::Relaxed) & (ALL << from);
+                let dirty = free & (entry.dirty.load(Ordering::Relaxed) | clean) & (ALL << from);
                 let first = find_run(dirty, worth, 1)?;
                 Some(mask(first, (dirty >> first).trailing_ones()))
             });
@@ -333,13 +363,15 @@ impl<S: System> Arena<S> {
         purged
     }
 
-    /// Purges the dirty ones of the given granules of a block, which the caller owns. Where a page
-    /// is larger than a granule, those stay that share a page with one that is not given.
+    /// Purges the dirty ones of the given granules of a block, which the caller owns, or all of
+    /// them if clean ones may be resident. Where a page is larger than a granule, those stay that
+    /// share a page with one that is not given. Returns the bytes of dirty ones that are purged.
     fn purge_granules(&self, block: Block, granules: u64) -> usize {
         let entry = self.block(block);
         let per_page = (self.system.page_size() / GRANULE).max(1) as u32;
         let dirty = entry.dirty.load(Ordering::Relaxed) & granules;
-        let mut left = fill_pages(dirty, per_page) & granules;
+        let backed = if self.may_be_backed(block) { granules } else { dirty };
+        let mut left = fill_pages(backed, per_page) & granules;
         let mut purged = 0;
         while left != 0 {
             let first = left.trailing_zeros();

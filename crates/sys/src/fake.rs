@@ -2,7 +2,7 @@
 //! power to make the n-th one fail, a page size of the test's choice, and a clock the test turns.
 
 use crate::{HugePages, Linux, System};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// A [`System`] that counts and fails on demand.
 pub struct Fake {
@@ -17,6 +17,7 @@ pub struct Fake {
     populated: AtomicUsize,
     page_cost: AtomicU64,
     huge_pages: HugePages,
+    keeps_guarded: AtomicBool,
 }
 
 impl Default for Fake {
@@ -42,6 +43,7 @@ impl Fake {
             populated: AtomicUsize::new(0),
             page_cost: AtomicU64::new(0),
             huge_pages: HugePages::OnRequest,
+            keeps_guarded: AtomicBool::new(false),
         }
     }
 
@@ -103,6 +105,11 @@ impl Fake {
     /// Sets what populating a page costs a thread: the only thing that takes it any time.
     pub fn set_page_cost(&self, nanoseconds: u64) {
         self.page_cost.store(nanoseconds, SeqCst);
+    }
+
+    /// Whether what was made inaccessible stays so: as if near a limit others had taken the memory.
+    pub fn keep_guarded(&self, kept: bool) {
+        self.keeps_guarded.store(kept, SeqCst);
     }
 
     /// Turns the clock forward.
@@ -175,7 +182,7 @@ impl System for Fake {
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.real.unguard(at, bytes) }
+        !self.keeps_guarded.load(SeqCst) && unsafe { self.real.unguard(at, bytes) }
     }
 
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {

@@ -42,11 +42,15 @@ impl Guards {
         if unsafe { advise(at, bytes, MADV_GUARD_INSTALL) } {
             return true;
         }
+        let start = core::ptr::with_exposed_provenance_mut::<u8>(at);
         // SAFETY: as above.
         unsafe {
+            // Without overcommit, a mapping that nobody has written to counts no longer once it has
+            // no rights, and at the end of memory it could not get them back.
+            start.write_volatile(0);
             if !advise(at, bytes, MADV_DONTNEED) {
                 // Locked memory, for instance, keeps its contents.
-                core::ptr::write_bytes(core::ptr::with_exposed_provenance_mut::<u8>(at), 0, bytes);
+                start.write_bytes(0, bytes);
             }
         }
         if self.has_no_room() {

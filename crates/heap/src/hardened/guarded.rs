@@ -191,19 +191,26 @@ impl<S: System> Arena<S> {
         let keeps = self.make_room_to_keep(cache, freed, large.accessible(page) - address)?;
         let run = FreedRun { address, kept: self.withdraw(large, keeps) };
         let all = self.run_end(large) - address;
-        if all > MOST_BYTES {
-            return self.release_guarded(cache, run);
+        if all > MOST_BYTES && self.release_guarded(cache, run)? {
+            return Ok(());
+        }
+        let former = freed.places[freed.next];
+        if !self.release_former(cache, freed, former)? {
+            // That waits on. What was given up just now is about enough for this one, unless
+            // another thread has taken it; then it is lost.
+            return self.release_guarded(cache, run).map(drop);
         }
         freed.bytes += all;
         freed.kept += run.kept;
         // Relaxed, here and below: sums, which nothing else is read after.
         self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
         self.hardening.kept.fetch_add(run.kept, Ordering::Relaxed);
-        let former = core::mem::replace(&mut freed.places[freed.next], run);
+        freed.places[freed.next] = run;
         freed.next = (freed.next + 1) % PLACES;
-        self.release_former(cache, freed, former)?;
         while freed.bytes > MOST_BYTES {
-            self.release_one(cache, freed)?;
+            if !self.release_one(cache, freed)? {
+                break;
+            }
         }
         Ok(())
     }
@@ -250,7 +257,8 @@ impl<S: System> Arena<S> {
         0
     }
 
-    /// Releases the run that has waited longest. Returns whether there was one.
+    /// Releases the run that has waited longest of those that can be. Returns whether there was
+    /// one.
     pub(super) fn release_one(
         &self,
         cache: &mut ThreadCache,
@@ -259,58 +267,66 @@ impl<S: System> Arena<S> {
         self.release_oldest(cache, freed, |_| true)
     }
 
-    /// Releases the run that has waited longest of some. Returns whether there was one.
+    /// Releases the run that has waited longest of some, and can be. Returns whether there was one.
     fn release_oldest(
         &self,
         cache: &mut ThreadCache,
         freed: &mut Freed,
         some: impl Fn(&FreedRun) -> bool,
     ) -> Result<bool, Misuse> {
-        let mut order = (freed.next..PLACES).chain(0..freed.next);
-        let is_one = |run: &FreedRun| run.address != 0 && some(run);
-        let Some(oldest) = order.find(|&n| is_one(&freed.places[n])) else { return Ok(false) };
-        let former = core::mem::replace(&mut freed.places[oldest], FreedRun::NONE);
-        self.release_former(cache, freed, former)?;
-        Ok(true)
+        for n in (freed.next..PLACES).chain(0..freed.next) {
+            let run = freed.places[n];
+            if run.address != 0 && some(&run) && self.release_former(cache, freed, run)? {
+                freed.places[n] = FreedRun::NONE;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
+    /// Releases a run that has waited. Returns whether that could be done.
     fn release_former(
         &self,
         cache: &mut ThreadCache,
         freed: &mut Freed,
         former: FreedRun,
-    ) -> Result<(), Misuse> {
-        let Some(g) = self.granule_of(former.address) else { return Ok(()) };
+    ) -> Result<bool, Misuse> {
+        let Some(g) = self.granule_of(former.address) else { return Ok(true) };
         let bytes = self.run_granules(g) as usize * GRANULE;
+        if !self.release_guarded(cache, former)? {
+            return Ok(false);
+        }
         freed.bytes -= bytes;
         freed.kept -= former.kept;
         self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.hardening.kept.fetch_sub(former.kept, Ordering::Relaxed);
-        self.release_guarded(cache, former)
+        Ok(true)
     }
 
-    /// Gives a freed run back. One that cannot be made accessible again is lost.
-    fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<(), Misuse> {
+    /// Gives a freed run back. Returns whether it could be made accessible again: near a limit,
+    /// what became inaccessible may have gone to others.
+    fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<bool, Misuse> {
         let FreedRun { address, kept } = run;
         let Some(g) = self.run_at(address) else {
             return Err(Misuse::freed_again(address));
         };
         let bytes = self.run_granules(g) as usize * GRANULE;
-        if kept > 0 {
-            // SAFETY: hidden when it was freed.
-            if !unsafe { self.system.reveal(address, kept) } {
-                return Ok(());
-            }
-            clear::clear(address, kept);
-        }
         // SAFETY: a freed run, which no one but the caller has.
         let unguard = || unsafe { self.system.unguard(address + kept, bytes - kept) };
         if self.guard_page().is_some() && !unguard() {
-            return Ok(());
+            return Ok(false);
+        }
+        if kept > 0 {
+            // SAFETY: hidden when it was freed.
+            if !unsafe { self.system.reveal(address, kept) } {
+                return Ok(false);
+            }
+            clear::clear(address, kept);
         }
         self.run_word(g).store(NONE, Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)
+        unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)?;
+        Ok(true)
     }
 
     /// Changes the size of a large object where it is, if its pages are as many as before. What is
