@@ -239,7 +239,7 @@ impl<S: System> Arena<S> {
             let purged = self.purge_some(usize::MAX, 1);
             let page = self.system.page_size();
             // A huge page is as many pages as entries fit into a page.
-            if self.system.huge_pages() == HugePages::Always && page / 8 * page > BLOCK {
+            if self.may_be_huge_anywhere() && page / 8 * page > BLOCK {
                 self.purge_around();
             }
             purged
@@ -258,8 +258,15 @@ impl<S: System> Arena<S> {
 
     /// Whether what is clean in a block may be resident nevertheless.
     fn may_be_backed(&self, block: Block) -> bool {
-        block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW
-            && self.system.huge_pages() == HugePages::Always
+        block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW && self.may_be_huge_anywhere()
+    }
+
+    /// Whether huge pages may be everywhere. The system is not asked: to answer, it would have to
+    /// open a file, for which a filter of system calls may end the process, and memory is purged
+    /// when the process has long set one up. Where nobody has asked before, they may be: to purge
+    /// what turns out not to be resident costs the kernel a glance.
+    fn may_be_huge_anywhere(&self) -> bool {
+        self.system.known_huge_pages().is_none_or(|known| known == HugePages::Always)
     }
 
     /// Counts bytes that were purged within slabs. Nothing is regretted of them: claims of granules
