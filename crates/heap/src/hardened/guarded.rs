@@ -29,12 +29,14 @@ const MOST_KEPT: usize = 1 << 20;
 /// The most bytes of memory that wait, of all threads: about, since they do not look at once.
 const MOST_KEPT_BY_ALL: usize = 3 << 19;
 
-/// The states of a run's word: not hardened or none, freed, or twice the bytes plus one.
+/// The states of a run's word: not hardened or none, freed, or twice the bytes plus one, and
+/// whether it has a fence.
 const NONE: u64 = 0;
 const FREED: u64 = 2;
+const FENCED: u64 = 1 << 63;
 
-const fn in_use(bytes: usize) -> u64 {
-    (bytes as u64) << 1 | 1
+const fn in_use(bytes: usize, is_fenced: bool) -> u64 {
+    (bytes as u64) << 1 | 1 | if is_fenced { FENCED } else { 0 }
 }
 
 /// Bytes after the object that are not zero, if there is room in its last page.
@@ -52,17 +54,36 @@ pub(super) struct Freed {
     kept: usize,
 }
 
+/// What became of the pages of a freed object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// They are accessible, and empty; or there are none.
+    Open,
+    /// They are inaccessible, and empty.
+    Guarded,
+    /// They are inaccessible, and have kept their memory.
+    Hidden,
+}
+
 /// A run that waits.
 #[derive(Clone, Copy)]
 struct FreedRun {
     /// Where it starts; 0 if there is none.
     address: usize,
-    /// How many bytes of it have kept their memory.
-    kept: usize,
+    /// Bytes of the object's pages, and what became of these.
+    bytes: usize,
+    pages: Pages,
+    /// Whether what follows them is inaccessible.
+    is_fenced: bool,
 }
 
 impl FreedRun {
-    const NONE: Self = Self { address: 0, kept: 0 };
+    const NONE: Self = Self { address: 0, bytes: 0, pages: Pages::Open, is_fenced: false };
+
+    /// How many bytes of it have kept their memory.
+    fn kept(&self) -> usize {
+        if self.pages == Pages::Hidden { self.bytes } else { 0 }
+    }
 }
 
 impl Freed {
@@ -78,6 +99,8 @@ pub(super) struct Large {
     g: Granule,
     start: usize,
     pub(super) bytes: usize,
+    /// Whether what follows its last page is inaccessible.
+    is_fenced: bool,
 }
 
 impl Large {
@@ -104,7 +127,12 @@ impl<S: System> Arena<S> {
         // Relaxed: whoever has the object was given it by who wrote this.
         match self.run_word(g).load(Ordering::Relaxed) {
             NONE | FREED => Err(Misuse::freed_again(address)),
-            word => Ok(Large { g, start: address, bytes: (word >> 1) as usize }),
+            word => Ok(Large {
+                g,
+                start: address,
+                bytes: ((word & !FENCED) >> 1) as usize,
+                is_fenced: word & FENCED != 0,
+            }),
         }
     }
 
@@ -126,11 +154,11 @@ impl<S: System> Arena<S> {
         let address = given.address;
         // Direct mappings are pages of their own, and are unmapped when freed.
         let Some(g) = self.run_at(address) else { return Some(address) };
-        let large = Large { g, start: address, bytes };
-        // Relaxed: the caller's alone.
-        self.run_word(g).store(in_use(bytes), Ordering::Relaxed);
+        let large = Large { g, start: address, bytes, is_fenced: false };
         self.mark(large);
-        self.guard_end(large);
+        let is_fenced = self.guard_end(large);
+        // Relaxed: the caller's alone.
+        self.run_word(g).store(in_use(bytes, is_fenced), Ordering::Relaxed);
         Some(address)
     }
 
@@ -139,12 +167,13 @@ impl<S: System> Arena<S> {
         large.start + self.run_granules(large.g) as usize * GRANULE
     }
 
-    /// Makes what follows the object's last page inaccessible.
-    fn guard_end(&self, large: Large) {
-        let Some(page) = self.guard_page() else { return };
+    /// Makes what follows the object's last page inaccessible: a page at least. Returns whether it
+    /// is.
+    fn guard_end(&self, large: Large) -> bool {
+        let Some(page) = self.guard_page() else { return false };
         let from = large.accessible(page);
         // SAFETY: pages of the run, which are the caller's and not in use.
-        unsafe { self.system.guard(from, self.run_end(large) - from) };
+        unsafe { self.system.guard(from, self.run_end(large) - from) }
     }
 
     fn mark(&self, large: Large) {
@@ -189,7 +218,7 @@ impl<S: System> Arena<S> {
         }
         self.inspect_large(large)?;
         let keeps = self.make_room_to_keep(cache, freed, large.accessible(page) - address)?;
-        let run = FreedRun { address, kept: self.withdraw(large, keeps) };
+        let run = self.withdraw(large, keeps);
         let all = self.run_end(large) - address;
         if all > MOST_BYTES && self.release_guarded(cache, run)? {
             return Ok(());
@@ -201,10 +230,10 @@ impl<S: System> Arena<S> {
             return self.release_guarded(cache, run).map(drop);
         }
         freed.bytes += all;
-        freed.kept += run.kept;
+        freed.kept += run.kept();
         // Relaxed, here and below: sums, which nothing else is read after.
         self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
-        self.hardening.kept.fetch_add(run.kept, Ordering::Relaxed);
+        self.hardening.kept.fetch_add(run.kept(), Ordering::Relaxed);
         freed.places[freed.next] = run;
         freed.next = (freed.next + 1) % PLACES;
         while freed.bytes > MOST_BYTES {
@@ -232,29 +261,65 @@ impl<S: System> Arena<S> {
             if freed.kept + bytes <= MOST_KEPT && by_all + bytes <= MOST_KEPT_BY_ALL {
                 return Ok(true);
             }
-            if !self.release_oldest(cache, freed, |run| run.kept > 0)? {
+            if !self.release_oldest(cache, freed, |run| run.kept() > 0)? {
                 return Ok(false);
             }
         }
     }
 
     /// Makes a freed object inaccessible, or empty where that cannot be had; with its memory, if it
-    /// `keeps` it. Returns the bytes whose memory is kept.
-    fn withdraw(&self, large: Large, keeps: bool) -> usize {
+    /// `keeps` it.
+    fn withdraw(&self, large: Large, keeps: bool) -> FreedRun {
         let page = self.guard_page().unwrap_or(self.system.page_size());
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
-        if self.guard_page().is_some() {
-            // SAFETY: pages of the run, which its user gave up.
-            if keeps && unsafe { self.system.hide(address, bytes) } {
-                return bytes;
-            }
-            // SAFETY: as above.
-            unsafe { self.system.guard(address, bytes) };
-        // SAFETY: as above.
-        } else if !unsafe { self.system.purge(address, bytes) } {
-            clear::clear(address, bytes);
+        let pages = self.close_pages(address, bytes, keeps);
+        FreedRun { address, bytes, pages, is_fenced: large.is_fenced }
+    }
+
+    /// Does that with the pages of an object, of which one of no bytes has none: what follows is
+    /// inaccessible already.
+    fn close_pages(&self, address: usize, bytes: usize, keeps: bool) -> Pages {
+        if bytes == 0 {
+            return Pages::Open;
         }
-        0
+        if self.guard_page().is_none() {
+            // SAFETY: pages of the run, which its user gave up.
+            if !unsafe { self.system.purge(address, bytes) } {
+                clear::clear(address, bytes);
+            }
+            return Pages::Open;
+        }
+        // SAFETY: as above.
+        if keeps && unsafe { self.system.hide(address, bytes) } {
+            return Pages::Hidden;
+        }
+        // SAFETY: as above.
+        if unsafe { self.system.guard(address, bytes) } { Pages::Guarded } else { Pages::Open }
+    }
+
+    /// Makes a freed run accessible. Returns whether it is: near a limit, what became inaccessible
+    /// may have gone to others. If not, it is as it was.
+    fn reopen(&self, run: FreedRun, end: usize) -> bool {
+        let FreedRun { address, bytes, pages, is_fenced } = run;
+        let fence = address + bytes;
+        // SAFETY: here and below, a freed run, which no one but the caller has.
+        if is_fenced && !unsafe { self.system.unguard(fence, end - fence) } {
+            return false;
+        }
+        let is_open = match pages {
+            Pages::Open => true,
+            // SAFETY: as above.
+            Pages::Guarded => unsafe { self.system.unguard(address, bytes) },
+            // SAFETY: as above, and hidden when it was freed.
+            Pages::Hidden => unsafe { self.system.reveal(address, bytes) },
+        };
+        if !is_open && is_fenced {
+            // So that the next one to try finds all of it in the same state. Whether that can be
+            // had does not matter: nobody has the run.
+            // SAFETY: as above, and accessible.
+            unsafe { self.system.guard(fence, end - fence) };
+        }
+        is_open
     }
 
     /// Releases the run that has waited longest of those that can be. Returns whether there was
@@ -297,34 +362,24 @@ impl<S: System> Arena<S> {
             return Ok(false);
         }
         freed.bytes -= bytes;
-        freed.kept -= former.kept;
+        freed.kept -= former.kept();
         self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        self.hardening.kept.fetch_sub(former.kept, Ordering::Relaxed);
+        self.hardening.kept.fetch_sub(former.kept(), Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Gives a freed run back. Returns whether it could be made accessible again: near a limit,
-    /// what became inaccessible may have gone to others.
+    /// Gives a freed run back. Returns whether that could be done: whether it is accessible.
     fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<bool, Misuse> {
-        let FreedRun { address, kept } = run;
+        let FreedRun { address, .. } = run;
         let Some(g) = self.run_at(address) else {
             return Err(Misuse::freed_again(address));
         };
-        let bytes = self.run_granules(g) as usize * GRANULE;
-        // SAFETY: a freed run, which no one but the caller has.
-        let unguard = || unsafe { self.system.unguard(address + kept, bytes - kept) };
-        if self.guard_page().is_some() && !unguard() {
+        if !self.reopen(run, address + self.run_granules(g) as usize * GRANULE) {
             return Ok(false);
         }
-        if kept > 0 {
-            // SAFETY: hidden when it was freed.
-            if !unsafe { self.system.reveal(address, kept) } {
-                return Ok(false);
-            }
-            clear::clear(address, kept);
-        }
+        clear::clear(address, run.kept());
         self.run_word(g).store(NONE, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: a freed run, which no one but the caller has.
         unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)?;
         Ok(true)
     }
@@ -342,7 +397,7 @@ impl<S: System> Arena<S> {
             clear::clear(large.start + bytes, large.bytes - bytes);
         }
         // Relaxed: the caller's alone.
-        self.run_word(large.g).store(in_use(bytes), Ordering::Relaxed);
+        self.run_word(large.g).store(in_use(bytes, large.is_fenced), Ordering::Relaxed);
         self.mark(resized);
         true
     }

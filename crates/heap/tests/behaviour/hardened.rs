@@ -46,3 +46,23 @@ fn what_cannot_be_made_accessible_again_waits_until_it_can() {
         unsafe { Arena::destroy(arena) };
     }
 }
+
+#[test]
+fn an_object_of_no_bytes_that_is_a_run_can_be_freed_like_any_other() {
+    let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
+    {
+        // SAFETY: made just now, and destroyed below.
+        let arena = unsafe { arena.as_ref() };
+        let mut thread = Thread::new(arena, 1);
+        for _ in 0..COUNT {
+            let address = thread.allocate(arena, 0, 1 << 20).unwrap().unwrap();
+            // The system double refuses empty ranges.
+            // SAFETY: allocated just now.
+            unsafe { thread.free(arena, address) }.unwrap();
+        }
+        thread.end(arena).unwrap();
+        assert_eq!(arena.granules_in_use().used, 0);
+    }
+    // SAFETY: nobody uses it any longer.
+    unsafe { Arena::destroy(arena) };
+}
