@@ -154,6 +154,7 @@ impl<S: System> Arena<S> {
     /// whether there is more to come: if not, it need not be called again until
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     pub fn purge_idle(&self, watch: &mut Watch) -> bool {
+        self.give_back_shut();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
@@ -235,6 +236,7 @@ impl<S: System> Arena<S> {
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
     pub fn purge_all(&self) -> usize {
+        self.give_back_shut();
         self.purger.lock.hold(|| {
             let purged = self.purge_some(usize::MAX, 1);
             let page = self.system.page_size();

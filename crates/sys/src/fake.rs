@@ -19,6 +19,7 @@ pub struct Fake {
     huge_pages: HugePages,
     knows_huge_pages: AtomicBool,
     keeps_guarded: AtomicBool,
+    keeps_hidden: AtomicBool,
 }
 
 impl Default for Fake {
@@ -46,6 +47,7 @@ impl Fake {
             huge_pages: HugePages::OnRequest,
             knows_huge_pages: AtomicBool::new(false),
             keeps_guarded: AtomicBool::new(false),
+            keeps_hidden: AtomicBool::new(false),
         }
     }
 
@@ -109,9 +111,14 @@ impl Fake {
         self.page_cost.store(nanoseconds, SeqCst);
     }
 
-    /// Whether what was made inaccessible stays so: as if near a limit others had taken the memory.
+    /// Whether what was guarded stays inaccessible: as if near a limit others had taken the memory.
     pub fn keep_guarded(&self, kept: bool) {
         self.keeps_guarded.store(kept, SeqCst);
+    }
+
+    /// The same of what was hidden.
+    pub fn keep_hidden(&self, kept: bool) {
+        self.keeps_hidden.store(kept, SeqCst);
     }
 
     /// Turns the clock forward.
@@ -178,7 +185,7 @@ impl System for Fake {
     unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.real.reveal(at, bytes) }
+        !self.keeps_hidden.load(SeqCst) && unsafe { self.real.reveal(at, bytes) }
     }
 
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {

@@ -5,7 +5,8 @@
 //! largest have no memory any more. The others keep theirs, which is cleared when they leave: that
 //! costs less than new pages. What they keep is bounded, too: those that have waited longest leave
 //! to make room. Where the system cannot make pages inaccessible, a run that waits is empty at
-//! least.
+//! least. What cannot be made accessible when it is its turn waits on, and when there is no place
+//! left for it, or its thread ends, it waits with all such memory of the arena (`shut`).
 
 use super::clear;
 use super::thread::Misuse;
@@ -83,6 +84,22 @@ impl FreedRun {
     /// How many bytes of it have kept their memory.
     fn kept(&self) -> usize {
         if self.pages == Pages::Hidden { self.bytes } else { 0 }
+    }
+
+    /// All but the address as a word: not 0 if anything of the run is inaccessible.
+    fn packed(self) -> u64 {
+        (self.bytes as u64) << 3 | (self.pages as u64) << 1 | u64::from(self.is_fenced)
+    }
+
+    /// The other way round; `None` for 0.
+    fn unpacked(address: usize, word: u64) -> Option<Self> {
+        let pages = match word >> 1 & 3 {
+            0 => Pages::Open,
+            1 => Pages::Guarded,
+            _ => Pages::Hidden,
+        };
+        let (bytes, is_fenced) = ((word >> 3) as usize, word & 1 != 0);
+        (word != 0).then_some(Self { address, bytes, pages, is_fenced })
     }
 }
 
@@ -224,16 +241,16 @@ impl<S: System> Arena<S> {
             return Ok(());
         }
         let former = freed.places[freed.next];
-        if !self.release_former(cache, freed, former)? {
-            // That waits on. What was given up just now is about enough for this one, unless
-            // another thread has taken it; then it is lost.
-            return self.release_guarded(cache, run).map(drop);
-        }
-        freed.bytes += all;
-        freed.kept += run.kept();
         // Relaxed, here and below: sums, which nothing else is read after.
         self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
         self.hardening.kept.fetch_add(run.kept(), Ordering::Relaxed);
+        if !self.release_former(cache, freed, former)? {
+            // That waits on.
+            self.keep_freed(run);
+            return Ok(());
+        }
+        freed.bytes += all;
+        freed.kept += run.kept();
         freed.places[freed.next] = run;
         freed.next = (freed.next + 1) % PLACES;
         while freed.bytes > MOST_BYTES {
@@ -297,8 +314,8 @@ impl<S: System> Arena<S> {
         if unsafe { self.system.guard(address, bytes) } { Pages::Guarded } else { Pages::Open }
     }
 
-    /// Makes a freed run accessible. Returns whether it is: near a limit, what became inaccessible
-    /// may have gone to others. If not, it is as it was.
+    /// Makes a freed run accessible, and what it has kept zero. Returns whether it is: near a
+    /// limit, what became inaccessible may have gone to others. If not, it is as it was.
     fn reopen(&self, run: FreedRun, end: usize) -> bool {
         let FreedRun { address, bytes, pages, is_fenced } = run;
         let fence = address + bytes;
@@ -313,7 +330,9 @@ impl<S: System> Arena<S> {
             // SAFETY: as above, and hidden when it was freed.
             Pages::Hidden => unsafe { self.system.reveal(address, bytes) },
         };
-        if !is_open && is_fenced {
+        if is_open {
+            clear::clear(address, run.kept());
+        } else if is_fenced {
             // So that the next one to try finds all of it in the same state. Whether that can be
             // had does not matter: nobody has the run.
             // SAFETY: as above, and accessible.
@@ -368,6 +387,44 @@ impl<S: System> Arena<S> {
         Ok(true)
     }
 
+    /// Keeps what waits in a thread that ends.
+    pub(super) fn leave_freed(&self, freed: &mut Freed) {
+        for run in core::mem::replace(freed, Freed::new()).places {
+            if run.address != 0 {
+                self.keep_freed(run);
+            }
+        }
+    }
+
+    /// Keeps a freed run that waits, for whoever finds that it can be made accessible.
+    fn keep_freed(&self, run: FreedRun) {
+        let Some(g) = self.run_at(run.address) else { return };
+        // Relaxed: the caller's alone, and then that of who holds the lock of the list.
+        self.left_word(g).store(run.packed(), Ordering::Relaxed);
+        self.keep_shut(g);
+    }
+
+    /// What is known of a freed run that is kept so.
+    fn left_word(&self, g: Granule) -> &AtomicU64 {
+        self.bits(g).word(1)
+    }
+
+    /// Makes a run accessible that is kept so. Returns whether it is; `None` if it is no freed run
+    /// of hardened mode. Only for who holds the lock of the list.
+    pub(crate) fn reopen_freed(&self, g: Granule) -> Option<bool> {
+        let (address, word) = (self.tables.address(g), self.left_word(g));
+        let run = FreedRun::unpacked(address, word.load(Ordering::Relaxed))?;
+        let bytes = self.run_granules(g) as usize * GRANULE;
+        let is_open = self.reopen(run, address + bytes);
+        if is_open {
+            word.store(0, Ordering::Relaxed);
+            self.run_word(g).store(NONE, Ordering::Relaxed);
+            self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.hardening.kept.fetch_sub(run.kept(), Ordering::Relaxed);
+        }
+        Some(is_open)
+    }
+
     /// Gives a freed run back. Returns whether that could be done: whether it is accessible.
     fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<bool, Misuse> {
         let FreedRun { address, .. } = run;
@@ -377,7 +434,6 @@ impl<S: System> Arena<S> {
         if !self.reopen(run, address + self.run_granules(g) as usize * GRANULE) {
             return Ok(false);
         }
-        clear::clear(address, run.kept());
         self.run_word(g).store(NONE, Ordering::Relaxed);
         // SAFETY: a freed run, which no one but the caller has.
         unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)?;

@@ -48,6 +48,45 @@ fn what_cannot_be_made_accessible_again_waits_until_it_can() {
 }
 
 #[test]
+fn what_cannot_be_made_accessible_when_its_thread_ends_can_be_had_later() {
+    let refusals: [fn(&Fake, bool); 2] = [Fake::keep_guarded, Fake::keep_hidden];
+    for (refuse, size) in refusals.into_iter().flat_map(|it| SIZES.map(|size| (it, size))) {
+        let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
+        {
+            // SAFETY: made just now, and destroyed below.
+            let arena = unsafe { arena.as_ref() };
+            let mut thread = Thread::new(arena, 1);
+            let all: Vec<usize> =
+                (0..COUNT).map(|_| thread.allocate(arena, size, 16).unwrap().unwrap()).collect();
+            refuse(arena.system(), true);
+            for address in all {
+                // SAFETY: allocated by this test, which writes to the last byte and frees it.
+                unsafe {
+                    (address as *mut u8).add(size - 1).write(0);
+                    (address as *mut u8).write(1);
+                    thread.free(arena, address).unwrap();
+                }
+            }
+            thread.end(arena).unwrap();
+            refuse(arena.system(), false);
+            arena.purge_all();
+            assert_eq!(arena.granules_in_use().used, 0, "{size} bytes");
+            // SAFETY: no thread is inside the allocator.
+            unsafe { arena.check() };
+            let mut thread = Thread::new(arena, 2);
+            let address = thread.allocate(arena, size, 16).unwrap().unwrap();
+            // SAFETY: allocated by this test.
+            assert_eq!(unsafe { (address as *mut u8).replace(1) }, 0, "{size} bytes");
+            // SAFETY: as above.
+            unsafe { thread.free(arena, address) }.unwrap();
+            thread.end(arena).unwrap();
+        }
+        // SAFETY: nobody uses it any longer.
+        unsafe { Arena::destroy(arena) };
+    }
+}
+
+#[test]
 fn an_object_of_no_bytes_that_is_a_run_can_be_freed_like_any_other() {
     let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
     {
