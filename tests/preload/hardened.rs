@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::limits;
 use crate::support::child::{Child, Ended};
 use crate::support::compile;
 
@@ -187,4 +188,28 @@ fn stress_with_8_threads() {
     for done in ["operations", "forks", "freed elsewhere", "resized"] {
         ended.check(ended.number(done) > 0, &format!("{done} was not to be 0"));
     }
+}
+
+/// In hardened mode, on a kernel that has no guard markers.
+fn hardened_without_markers(case: &str) -> Ended {
+    let words = limits::without_markers();
+    Child::new(&words[0])
+        .args(&words[1..])
+        .arg(compile::c("hardened.c"))
+        .arg(case)
+        .env("FREEHOLD_HARDEN", "1")
+        .freehold()
+        .run()
+}
+
+#[test]
+fn what_has_no_bytes_is_freed_where_no_more_pages_can_be_made_inaccessible() {
+    hardened("of_no_bytes", 24).succeeded();
+    hardened_without_markers("of_no_bytes").succeeded();
+}
+
+#[test]
+fn a_write_to_a_large_object_that_was_freed_crashes_however_many_have_come_and_gone() {
+    hardened("after_many_others", 24).crashed();
+    hardened_without_markers("after_many_others").crashed();
 }

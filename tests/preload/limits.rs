@@ -1,5 +1,7 @@
 //! H14: the end of memory, under limits on address space (`ulimit -v`) and on data (`ulimit -d`).
 
+use std::ffi::OsString;
+
 use crate::support::child::{Child, Ended};
 use crate::support::{compile, library};
 
@@ -15,16 +17,34 @@ fn limits(case: &str, limit: Limit, mebibytes: u32) -> Ended {
 }
 
 fn limits_in_mode(case: &str, limit: Limit, mebibytes: u32, hardened: &str) -> Ended {
+    let program = [compile::c("limits.c").into_os_string(), case.into()];
+    run_under(limit, mebibytes, hardened, &program)
+}
+
+/// The same on a kernel that has no guard markers, as if it were older than 6.13.
+fn limits_without_markers(case: &str, limit: Limit, mebibytes: u32, hardened: &str) -> Ended {
+    let program = [compile::c("limits.c").into_os_string(), case.into()];
+    run_under(limit, mebibytes, hardened, &[&without_markers(), &program[..]].concat())
+}
+
+/// The words that make a program run where the kernel knows no guard markers.
+pub(crate) fn without_markers() -> Vec<OsString> {
+    const EINVAL: i32 = 22;
+    const MADV_GUARD_INSTALL: i32 = 102;
+    let advice = format!("{}:{MADV_GUARD_INSTALL}", libc::SYS_madvise);
+    vec![compile::c("refuse.c").into(), EINVAL.to_string().into(), advice.into()]
+}
+
+fn run_under(limit: Limit, mebibytes: u32, hardened: &str, words: &[OsString]) -> Ended {
     let option = match limit {
         Limit::AddressSpace => "v",
         Limit::Data => "d",
     };
-    let script =
-        format!("ulimit -{option} {} && LD_PRELOAD=$0 exec \"$1\" {case}", mebibytes * 1024);
+    let script = format!("ulimit -{option} {} && LD_PRELOAD=$0 exec \"$@\"", mebibytes * 1024);
     Child::new("sh")
         .args(["-c", &script])
         .arg(library::shared())
-        .arg(compile::c("limits.c"))
+        .args(words)
         .env("FREEHOLD_HARDEN", hardened)
         .run()
         .succeeded()
@@ -107,5 +127,15 @@ fn a_small_limit_on_data_is_used_as_far_as_it_goes() {
     // Where not even the tables fit, the least is that nothing aborts.
     for mebibytes in 1..5 {
         limits("hardly_anything", Limit::Data, mebibytes);
+    }
+}
+
+#[test]
+fn where_rights_are_taken_by_dividing_mappings_memory_ends_with_enomem_and_can_be_had_again() {
+    for hardened in ["0", "1"] {
+        for case in ["small", "medium", "mebibytes", "one_size_after_another", "threads"] {
+            limits_without_markers(case, Limit::AddressSpace, 64, hardened);
+            limits_without_markers(case, Limit::Data, 64, hardened);
+        }
     }
 }

@@ -27,6 +27,7 @@ mod libc_results;
 mod limits;
 mod loading;
 mod lock_order;
+mod machines;
 mod misuse;
 mod others;
 mod portability;

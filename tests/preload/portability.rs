@@ -7,7 +7,7 @@ use crate::support::child::Child;
 use crate::support::cross::Target;
 use crate::support::{library, tools};
 
-const AARCH64: Target = Target {
+pub(crate) const AARCH64: Target = Target {
     triple: "aarch64-unknown-linux-gnu",
     compiler: "aarch64-linux-gnu-gcc",
     linker: "aarch64-linux-gnu-gcc",

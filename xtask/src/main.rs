@@ -1,5 +1,5 @@
-//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `bench-peers`, `verdicts`,
-//! `overhead`, `comparisons`, `security` and `soak`.
+//! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `kernels`, `bench-peers`,
+//! `verdicts`, `overhead`, `comparisons`, `security` and `soak`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -8,6 +8,7 @@
 mod arrows;
 mod bench_peers;
 mod comparisons;
+mod kernels;
 mod licences;
 mod metadata;
 mod overhead;
@@ -29,6 +30,8 @@ Commands:
   peers [jemalloc|mimalloc2|mimalloc3|snmalloc|rpmalloc]...
             builds these allocators, or all of them, into target/peers, where
             `freehold allocators` finds them; needs a C and a C++ compiler, make and cmake
+  kernels   fetches two of Debian's kernels into target/kernels, for the virtual machines that tests
+            boot: one for x86-64, and one for aarch64 with pages of 16 KiB; needs apt
   bench-peers DIR [ROUNDS [ALLOCATORS]]
             runs the programs of mimalloc-bench, which is in DIR, and real ones (g++, Python, Perl,
             SQLite, z3, Redis: those that are there) under every allocator that is found, or those
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["licences"] => licences::check(&metadata::read(true)),
         ["peers", ref wanted @ ..] => peers::build(wanted),
+        ["kernels"] => kernels::fetch(),
         ["bench-peers", suite, ref rest @ ..] if rest.len() <= 2 => {
             let rounds = rest.first().map_or(Ok(5), |text| text.parse::<u32>());
             match rounds {

@@ -17,6 +17,7 @@ use crate::policy::grow;
 use crate::pool::Pool;
 use crate::populate::Populated;
 use crate::purge::Purger;
+use crate::shut::Shut;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
@@ -49,6 +50,7 @@ pub struct Arena<S: System> {
     pub(crate) outboxes: Stock<Outbox>,
     /// Whether every object is looked at when it comes and goes.
     pub(crate) hardening: Hardening,
+    pub(crate) shut: Shut,
     /// What threads without a heap claim and release, and what heaps' tallies have moved here.
     pub(crate) tally: Tally,
     /// How many times pages were moved.
@@ -172,6 +174,7 @@ impl<S: System> Arena<S> {
                 magazines: Stock::new(order::MAGAZINES),
                 outboxes: Stock::new(order::OUTBOXES),
                 hardening: Hardening::new(secret),
+                shut: Shut::new(),
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
                 frontier: Frontier::new(),
@@ -401,6 +404,7 @@ impl<S: System> Arena<S> {
         for pool in &self.pools {
             pool.lock.acquire_among_peers();
         }
+        self.shut.lock.acquire();
         self.grow.acquire();
         self.direct.lock.acquire();
     }
@@ -428,6 +432,7 @@ impl<S: System> Arena<S> {
     fn every_lock(&self, act: impl Fn(&Lock)) {
         act(&self.direct.lock);
         act(&self.grow);
+        act(&self.shut.lock);
         for pool in &self.pools {
             act(&pool.lock);
         }

@@ -443,9 +443,11 @@ impl<S: System> Arena<S> {
         }
         self.word(g).count().retire();
         if class == Class::EMPTY {
-            // SAFETY: the granule is the caller's. It was accessible, and making it so again joins
-            // mappings, for which the kernel needs nothing that it could lack.
-            unsafe { self.unguard(g, 1) };
+            // SAFETY: the granule is the caller's.
+            if !unsafe { self.unguard(g, 1) } {
+                return self.keep_shut_granule(g);
+            }
+            self.give_back_shut();
         }
         self.release_granules(g, granules, account);
     }

@@ -45,6 +45,7 @@ mod remote_free;
 mod resize;
 mod runs;
 mod scavenge;
+mod shut;
 mod slab;
 mod slab_purge;
 mod stock;

@@ -25,9 +25,11 @@ pub(crate) const LOOKING: &Rank = &Rank::new(6, "hardened looking");
 pub(crate) const HEAP: &Rank = &Rank::new(7, "heap");
 /// That of the pool of a class.
 pub(crate) const POOL: &Rank = &Rank::new(8, "pool");
+/// That of the list of what could not be made accessible.
+pub(crate) const SHUT: &Rank = &Rank::new(9, "shut memory");
 /// Held while committing more of the region.
-pub(crate) const GROWTH: &Rank = &Rank::new(9, "growth");
+pub(crate) const GROWTH: &Rank = &Rank::new(10, "growth");
 /// That of the table of direct mappings.
-pub(crate) const DIRECT: &Rank = &Rank::new(10, "direct mappings");
+pub(crate) const DIRECT: &Rank = &Rank::new(11, "direct mappings");
 /// That of the pool of guarded objects.
-pub const GUARDED: &Rank = &Rank::new(11, "guarded objects");
+pub const GUARDED: &Rank = &Rank::new(12, "guarded objects");

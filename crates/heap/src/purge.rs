@@ -5,21 +5,25 @@
 //! blocks; of each the highest, since claims prefer the lowest. The purger owns what it purges for
 //! that time, like any other claimer. One thread purges at a time, the others go on.
 //!
+//! Where huge pages are everywhere, what nobody has claimed is resident as well if it shares a huge
+//! page with what somebody has. It counts as clean all the same, since whether the system had a
+//! huge page to give is not known; it is purged with the block that it lies in.
+//!
 //! Who only releases cannot know whether what is dirty will be claimed again. So where a background
 //! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
 //! What they do purge then is what is more than was in use at the recent peak.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::layout::{BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
+use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
-use crate::policy::purge;
+use crate::policy::{grow, purge};
 use crate::slab_purge::Slabs;
 use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
 use freehold_sync::lock::Lock;
-use freehold_sys::System;
+use freehold_sys::{HugePages, System};
 
 /// Runs shorter than this stay when only some is to be purged: a call for each would cost more than
 /// it gives, and what surrounds them is in use.
@@ -169,6 +173,7 @@ impl<S: System> Arena<S> {
     /// whether there is more to come: if not, it need not be called again until
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     pub fn purge_idle(&self, watch: &mut Watch) -> bool {
+        self.give_back_shut();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
@@ -252,7 +257,39 @@ impl<S: System> Arena<S> {
 
     /// Purges everything that is free and dirty. Returns the bytes purged.
     pub fn purge_all(&self) -> usize {
-        self.purger.lock.hold(|| self.purge_some(usize::MAX, 1))
+        self.give_back_shut();
+        self.purger.lock.hold(|| {
+            let purged = self.purge_some(usize::MAX, 1);
+            let page = self.system.page_size();
+            // A huge page is as many pages as entries fit into a page.
+            if self.may_be_huge_anywhere() && page / 8 * page > BLOCK {
+                self.purge_around();
+            }
+            purged
+        })
+    }
+
+    /// Purges wholly free blocks that nobody has touched, since others may have that share a huge
+    /// page with them.
+    fn purge_around(&self) {
+        for zone in 0..self.committed_blocks().div_ceil(ZONE_BLOCKS) {
+            for i in ones(self.zone(zone).whole.look()) {
+                self.purge_whole(Block(zone * ZONE_BLOCKS + i));
+            }
+        }
+    }
+
+    /// Whether what is clean in a block may be resident nevertheless.
+    fn may_be_backed(&self, block: Block) -> bool {
+        block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW && self.may_be_huge_anywhere()
+    }
+
+    /// Whether huge pages may be everywhere. The system is not asked: to answer, it would have to
+    /// open a file, for which a filter of system calls may end the process, and memory is purged
+    /// when the process has long set one up. Where nobody has asked before, they may be: to purge
+    /// what turns out not to be resident costs the kernel a glance.
+    fn may_be_huge_anywhere(&self) -> bool {
+        self.system.known_huge_pages().is_none_or(|known| known == HugePages::Always)
     }
 
     /// Counts bytes that were purged within slabs. Nothing is regretted of them: claims of granules
@@ -336,13 +373,15 @@ impl<S: System> Arena<S> {
         purged
     }
 
-    /// Purges the runs of free dirty granules in an open block that are `worth` it.
+    /// Purges the runs of free dirty granules in an open block that are `worth` it; those that are
+    /// clean as well, if all are and clean ones may be resident.
     fn purge_open(&self, block: Block, worth: u32) -> usize {
         let entry = self.block(block);
+        let clean = if worth == 1 && self.may_be_backed(block) { ALL } else { 0 };
         let (mut purged, mut from) = (0, 0);
         while from < BLOCK_GRANULES {
             let claimed = entry.free.claim(|free| {
-                let dirty = free & entry.dirty.load(Ordering::Relaxed) & (ALL << from);
+                let dirty = free & (entry.dirty.load(Ordering::Relaxed) | clean) & (ALL << from);
                 let first = find_run(dirty, worth, 1)?;
                 Some(mask(first, (dirty >> first).trailing_ones()))
             });
@@ -354,13 +393,15 @@ impl<S: System> Arena<S> {
         purged
     }
 
-    /// Purges the dirty ones of the given granules of a block, which the caller owns. Where a page
-    /// is larger than a granule, those stay that share a page with one that is not given.
+    /// Purges the dirty ones of the given granules of a block, which the caller owns, or all of
+    /// them if clean ones may be resident. Where a page is larger than a granule, those stay that
+    /// share a page with one that is not given. Returns the bytes of dirty ones that are purged.
     fn purge_granules(&self, block: Block, granules: u64) -> usize {
         let entry = self.block(block);
         let per_page = (self.system.page_size() / GRANULE).max(1) as u32;
         let dirty = entry.dirty.load(Ordering::Relaxed) & granules;
-        let mut left = fill_pages(dirty, per_page) & granules;
+        let backed = if self.may_be_backed(block) { granules } else { dirty };
+        let mut left = fill_pages(backed, per_page) & granules;
         let mut purged = 0;
         while left != 0 {
             let first = left.trailing_zeros();

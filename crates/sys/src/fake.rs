@@ -2,7 +2,7 @@
 //! power to make the n-th one fail, a page size of the test's choice, and a clock the test turns.
 
 use crate::{HugePages, Linux, System};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// A [`System`] that counts and fails on demand.
 pub struct Fake {
@@ -17,6 +17,9 @@ pub struct Fake {
     populated: AtomicUsize,
     page_cost: AtomicU64,
     huge_pages: HugePages,
+    knows_huge_pages: AtomicBool,
+    keeps_guarded: AtomicBool,
+    keeps_hidden: AtomicBool,
 }
 
 impl Default for Fake {
@@ -42,6 +45,9 @@ impl Fake {
             populated: AtomicUsize::new(0),
             page_cost: AtomicU64::new(0),
             huge_pages: HugePages::OnRequest,
+            knows_huge_pages: AtomicBool::new(false),
+            keeps_guarded: AtomicBool::new(false),
+            keeps_hidden: AtomicBool::new(false),
         }
     }
 
@@ -103,6 +109,16 @@ impl Fake {
     /// Sets what populating a page costs a thread: the only thing that takes it any time.
     pub fn set_page_cost(&self, nanoseconds: u64) {
         self.page_cost.store(nanoseconds, SeqCst);
+    }
+
+    /// Whether what was guarded stays inaccessible: as if near a limit others had taken the memory.
+    pub fn keep_guarded(&self, kept: bool) {
+        self.keeps_guarded.store(kept, SeqCst);
+    }
+
+    /// The same of what was hidden.
+    pub fn keep_hidden(&self, kept: bool) {
+        self.keeps_hidden.store(kept, SeqCst);
     }
 
     /// Turns the clock forward.
@@ -169,13 +185,13 @@ impl System for Fake {
     unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.real.reveal(at, bytes) }
+        !self.keeps_hidden.load(SeqCst) && unsafe { self.real.reveal(at, bytes) }
     }
 
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.
-        unsafe { self.real.unguard(at, bytes) }
+        !self.keeps_guarded.load(SeqCst) && unsafe { self.real.unguard(at, bytes) }
     }
 
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {
@@ -184,7 +200,12 @@ impl System for Fake {
     }
 
     fn huge_pages(&self) -> HugePages {
+        self.knows_huge_pages.store(true, SeqCst);
         self.huge_pages
+    }
+
+    fn known_huge_pages(&self) -> Option<HugePages> {
+        self.knows_huge_pages.load(SeqCst).then_some(self.huge_pages)
     }
 
     unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {

@@ -215,14 +215,19 @@ impl System for Linux {
     }
 
     fn huge_pages(&self) -> HugePages {
+        self.known_huge_pages().unwrap_or_else(|| {
+            let found = find_huge_pages();
+            // Relaxed, as for the page size.
+            self.huge_pages.store(found as u8 + 1, Ordering::Relaxed);
+            found
+        })
+    }
+
+    fn known_huge_pages(&self) -> Option<HugePages> {
         let all = [HugePages::Never, HugePages::OnRequest, HugePages::Always];
         // Relaxed, as for the page size.
-        if let Some(known) = self.huge_pages.load(Ordering::Relaxed).checked_sub(1) {
-            return all[usize::from(known)];
-        }
-        let found = find_huge_pages();
-        self.huge_pages.store(found as u8 + 1, Ordering::Relaxed);
-        found
+        let known = self.huge_pages.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(all[usize::from(known)])
     }
 
     unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {

@@ -1,7 +1,8 @@
 //! The contract between the allocator and the operating system.
 //!
-//! Addresses and lengths are in bytes and multiples of [`System::page_size`], unless a method says
-//! otherwise. No method blocks for longer than the kernel needs to change a mapping.
+//! Addresses and lengths are in bytes and multiples of [`System::page_size`], and no range is
+//! empty, unless a method says otherwise. No method blocks for longer than the kernel needs to
+//! change a mapping.
 
 /// When the system backs memory with huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,8 +82,12 @@ pub trait System: Sync {
     /// The range lies inside a reservation or mapping of the caller's.
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize);
 
-    /// When the system backs memory with huge pages.
+    /// When the system backs memory with huge pages. Who asks first has a file opened, which a
+    /// filter of system calls may forbid.
     fn huge_pages(&self) -> HugePages;
+
+    /// What [`System::huge_pages`] has answered, if somebody has asked: makes no call.
+    fn known_huge_pages(&self) -> Option<HugePages>;
 
     /// Allows that a range be backed by huge pages. Returns whether the system knows of such.
     ///

@@ -20,8 +20,13 @@ int freehold_owns(const void *object) __attribute__((weak));
 
 static inline void check_failed(const char *condition, const char *file, int line)
 {
-	dprintf(2, "%s:%d: not so: %s (errno %d)\n", file, line, condition, errno);
-	_exit(1);
+	/* Not by dprintf, which wants memory: there may be none. */
+	char text[512];
+	int length = snprintf(text, sizeof text, "%s:%d: not so: %s (errno %d)\n", file, line,
+		condition, errno);
+	if (length >= (int)sizeof text)
+		length = sizeof text - 1;
+	_exit(write(2, text, (size_t)length) == length ? 1 : 2);
 }
 
 /* Ends the program unless the condition holds. */

@@ -73,22 +73,69 @@ static void abort_with_64_mebibytes(void)
 	abort();
 }
 
-/* What is resident of blocks of a page each of which every sixteenth is left. */
+/* What is resident of 128 MiB of blocks of a page each, of which every sixteenth is left. */
 static void sparse(void)
 {
 	enum { BLOCKS = 32768, KEPT = 16 };
 	static char *blocks[BLOCKS];
-	for (int i = 0; i < BLOCKS; i++) {
-		blocks[i] = malloc(4096);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = ((size_t)128 << 20) / page;
+	CHECK(count <= BLOCKS);
+	for (size_t i = 0; i < count; i++) {
+		blocks[i] = malloc(page);
 		CHECK(blocks[i]);
-		memset(blocks[i], 1, 4096);
+		memset(blocks[i], 1, page);
 	}
 	printf("full: %zu\n", status_bytes("VmRSS:"));
-	for (int i = 0; i < BLOCKS; i++)
+	for (size_t i = 0; i < count; i++)
 		if (i % KEPT != 0)
 			free(blocks[i]);
 	malloc_trim(0);
 	printf("trimmed: %zu\n", status_bytes("VmRSS:"));
+}
+
+/* Bytes of this process that stand in huge pages. */
+static size_t huge_bytes(void)
+{
+	char line[256];
+	size_t kilobytes = 0;
+	FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	CHECK(file);
+	while (fgets(line, sizeof line, file))
+		sscanf(line, "AnonHugePages: %zu", &kilobytes);
+	fclose(file);
+	return kilobytes * 1024;
+}
+
+/* What is resident before, with, and after so many mebibytes (48) of each of several sizes, one after
+ * the other. Where there are more than 48, only the larger sizes are taken. */
+static void comes_and_goes(void)
+{
+	enum { USUAL = 48 };
+	static const size_t SIZES[] = {3 << 20, 200000, 30000, 6000, 700, 48};
+	static void *blocks[((size_t)USUAL << 20) / 48];
+	const char *asked = getenv("MEBIBYTES");
+	size_t mebibytes = asked ? strtoul(asked, NULL, 10) : USUAL;
+	size_t sizes = mebibytes > USUAL ? 3 : sizeof SIZES / sizeof SIZES[0];
+	/* So that only what malloc does is seen below. */
+	memset(blocks, 1, sizeof blocks);
+	for (size_t i = 0; i < sizes; i++) {
+		size_t size = SIZES[i], count = (mebibytes << 20) / size;
+		printf("%zu before: %zu\n", size, status_bytes("VmRSS:"));
+		for (size_t n = 0; n < count; n++) {
+			blocks[n] = malloc(size);
+			CHECK(blocks[n]);
+			memset(blocks[n], (int)n, size);
+		}
+		printf("%zu with: %zu\n", size, status_bytes("VmRSS:"));
+		printf("%zu huge: %zu\n", size, huge_bytes());
+		for (size_t n = 0; n < count; n++) {
+			CHECK(holds_only(blocks[n], (unsigned char)n, size));
+			free(blocks[n]);
+		}
+		malloc_trim(0);
+		printf("%zu after: %zu\n", size, status_bytes("VmRSS:"));
+	}
+	printf("sizes: %zu\n", sizes);
 }
 
 static void take_and_free(size_t bytes)
@@ -126,6 +173,7 @@ static const struct test_case CASES[] = {
 	{"maps", maps},
 	{"abort_with_64_mebibytes", abort_with_64_mebibytes},
 	{"sparse", sparse},
+	{"comes_and_goes", comes_and_goes},
 	{"take_turns_with_a_child", take_turns_with_a_child},
 };
 

@@ -292,7 +292,36 @@ static void kept_by_all(void)
 		CHECK(!pthread_join(threads[i], NULL));
 }
 
+/* More large objects than may end at an inaccessible page, where each takes mappings of its own; and
+ * one of no bytes, which is all inaccessible, is freed meanwhile. */
+static void of_no_bytes(void)
+{
+	enum { OTHERS = 9000 };
+	static void *others[OTHERS];
+	void *it = memalign(65536, 0);
+	CHECK(it);
+	for (int i = 0; i < OTHERS; i++)
+		CHECK((others[i] = malloc(40000)));
+	free(it);
+	for (int i = 0; i < OTHERS; i++)
+		free(others[i]);
+	use_memory();
+}
+
+/* More large objects have come and gone than may be inaccessible at a time, before one is written to
+ * that was freed. */
+static void after_many_others(void)
+{
+	volatile char *it = NULL;
+	for (int i = 0; i < 9000; i++) {
+		CHECK((it = malloc(2000000)));
+		free((void *)it);
+	}
+	*it = 1;
+}
+
 static const struct test_case CASES[] = {
+	{"after_many_others", after_many_others},
 	{"after_the_last", after_the_last},
 	{"all_usable", all_usable},
 	{"asked_for_its_size_when_free", asked_for_its_size_when_free},
@@ -301,6 +330,7 @@ static const struct test_case CASES[] = {
 	{"far_after", far_after},
 	{"kept_by_all", kept_by_all},
 	{"not_reused_at_once", not_reused_at_once},
+	{"of_no_bytes", of_no_bytes},
 	{"one_byte_after", one_byte_after},
 	{"one_byte_after_realloc", one_byte_after_realloc},
 	{"one_byte_before", one_byte_before},

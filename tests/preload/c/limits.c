@@ -1,9 +1,11 @@
 /* H14: the end of memory. malloc returns null with ENOMEM, nothing aborts, and what was freed can be
- * had again. Meant to be run under a limit on address space or on data (ulimit -v, ulimit -d). */
+ * had again. Meant to be run under a limit on address space or on data (ulimit -v, ulimit -d), or where
+ * the kernel commits no more than there is (vm.overcommit_memory=2). */
 #include "check.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 static struct rlimit limit_of(int resource)
 {
@@ -12,11 +14,36 @@ static struct rlimit limit_of(int resource)
 	return limit;
 }
 
+/* A number of the system's, in a line that begins with these words; 0 if there is none. */
+static size_t number_in(const char *path, const char *words)
+{
+	char line[256];
+	size_t number = 0, length = strlen(words);
+	FILE *file = fopen(path, "re");
+	CHECK(file);
+	while (fgets(line, sizeof line, file))
+		if (strncmp(line, words, length) == 0)
+			number = strtoul(line + length, NULL, 10);
+	fclose(file);
+	return number;
+}
+
+/* What could still be committed when it was first asked for. */
+static size_t commit_limit(void)
+{
+	static size_t left;
+	if (left == 0 && number_in("/proc/sys/vm/overcommit_memory", "") == 2)
+		left = 1024 * (number_in("/proc/meminfo", "CommitLimit:") -
+			number_in("/proc/meminfo", "Committed_AS:"));
+	return left;
+}
+
 /* The limit under which this program was started. */
 static size_t limit(void)
 {
 	rlim_t space = limit_of(RLIMIT_AS).rlim_cur, data = limit_of(RLIMIT_DATA).rlim_cur;
-	CHECK(space != RLIM_INFINITY || data != RLIM_INFINITY);
+	if (space == RLIM_INFINITY && data == RLIM_INFINITY)
+		return commit_limit();
 	return space < data ? space : data;
 }
 
@@ -196,6 +223,39 @@ static void many_threads(void)
 		CHECK(pthread_join(all[i], NULL) == 0);
 }
 
+/* The child of a process that has next to nothing in use can allocate. */
+static void fork_and_allocate(void)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		char *block = malloc(1 << 20);
+		CHECK(block);
+		memset(block, 1, 1 << 20);
+		free(block);
+		_exit(0);
+	}
+	CHECK(child > 0);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A fork needs as much again as is committed, and what was once usable stays committed. Where that
+ * is more than is left a fork fails, and nothing else comes of it. */
+static void forks(void)
+{
+	static const size_t SIZES[] = {100, 30000, 1 << 20};
+	fork_and_allocate();
+	for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
+		struct block *blocks = NULL;
+		size_t count = fill(SIZES[i], &blocks);
+		pid_t child = fork();
+		CHECK(child == -1 && errno == ENOMEM);
+		empty(&blocks);
+		CHECK(fill(SIZES[i], &blocks) >= count - count / 10);
+		empty(&blocks);
+	}
+}
+
 static const struct test_case CASES[] = {
 	{"mebibytes", mebibytes},
 	{"medium", medium},
@@ -204,11 +264,16 @@ static const struct test_case CASES[] = {
 	{"hardly_anything", hardly_anything},
 	{"threads", threads},
 	{"many_threads", many_threads},
+	{"forks", forks},
 };
 
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "hardly_anything") != 0)
 		require_freehold();
+	/* Made and asked for now, since a buffer and reading a file take memory. */
+	static char output[BUFSIZ];
+	setvbuf(stdout, output, _IOFBF, sizeof output);
+	CHECK(limit() > 0);
 	return RUN_CASE(CASES, argc, argv);
 }

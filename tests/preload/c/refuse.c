@@ -1,7 +1,8 @@
 /* Starts a program for which the kernel refuses system calls, as an older kernel, a sandbox or an
  * emulator does.
  *
- * Usage: refuse ERROR CALL PROGRAM [ARGUMENT]...: the numbers of an error and of a system call. */
+ * Usage: refuse ERROR CALL[:LEAST] PROGRAM [ARGUMENT]...: the numbers of an error and of a system call;
+ * with LEAST, only calls whose third argument is no less. */
 #include "check.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -11,10 +12,15 @@
 int main(int argc, char **argv)
 {
 	CHECK(argc > 3);
-	unsigned error = strtoul(argv[1], NULL, 10), call = strtoul(argv[2], NULL, 10);
+	char *rest;
+	unsigned error = strtoul(argv[1], NULL, 10), call = strtoul(argv[2], &rest, 10);
+	unsigned least = *rest == ':' ? strtoul(rest + 1, NULL, 10) : 0;
+	/* The lower half of the argument, on machines that have that first. */
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, least, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};

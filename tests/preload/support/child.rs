@@ -229,7 +229,7 @@ impl Drop for Running {
 
 /// A program that has ended.
 pub(crate) struct Ended {
-    shown: String,
+    pub(crate) shown: String,
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -249,8 +249,14 @@ impl Ended {
     /// Fails the test unless the program ended well.
     #[track_caller]
     pub(crate) fn succeeded(self) -> Self {
-        self.check(self.status.success(), "it was to succeed");
+        self.has_succeeded();
         self
+    }
+
+    /// The same for a program that was asked about before.
+    #[track_caller]
+    pub(crate) fn has_succeeded(&self) {
+        self.check(self.status.success(), "it was to succeed");
     }
 
     /// Fails the test unless the program was ended by SIGABRT.

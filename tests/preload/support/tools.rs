@@ -23,6 +23,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("perl", "perl"),
     ("python3", "python3, with libpython3.N-testsuite"),
     ("qemu-aarch64", "qemu-user"),
+    ("qemu-system-aarch64", "qemu-system-arm"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
     ("redis-benchmark", "redis-tools"),
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),

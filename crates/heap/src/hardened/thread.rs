@@ -519,6 +519,7 @@ impl Thread {
             self.release(arena, held.address())?;
         }
         while arena.release_one(&mut self.cache, &mut self.freed_runs)? {}
+        arena.give_back_shut();
         Ok(())
     }
 
@@ -531,6 +532,7 @@ impl Thread {
     /// Gives back everything, and the heap, too.
     pub fn end<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Misuse> {
         let discharged = self.discharge(arena);
+        arena.leave_freed(&mut self.freed_runs);
         self.cache.end(arena)?;
         discharged
     }

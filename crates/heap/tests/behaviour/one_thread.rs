@@ -487,3 +487,29 @@ fn agree(estate: &Estate<Fake>) {
     };
     assert_eq!(outside, expected);
 }
+
+#[test]
+fn slabs_of_nothing_that_stay_inaccessible_are_given_to_nobody_until_they_are_not() {
+    const COUNT: usize = 20_000;
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let nothing: Vec<usize> = (0..COUNT).map(|_| thread.alloc(0).unwrap()).collect();
+    let used = estate.arena().granules_in_use().used;
+    estate.arena().system().keep_guarded(true);
+    thread.free_all(nothing);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    let shut = estate.arena().granules_in_use().used;
+    assert!(shut > 5 && shut <= used, "{shut} granules");
+    // Written to by the test's own checks, where they are.
+    let all: Vec<usize> = (0..COUNT).map(|_| thread.alloc(64).unwrap()).collect();
+    for &address in &all {
+        // SAFETY: allocated just now.
+        unsafe { (address as *mut u64).write(1) };
+    }
+    estate.arena().system().keep_guarded(false);
+    thread.free_all(all);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    assert_eq!(estate.arena().granules_in_use().used, 0);
+}

@@ -2,8 +2,8 @@
 
 use crate::support::{Estate, Thread};
 use freehold_heap::layout::{BLOCK, GRANULE};
-use freehold_sys::HugePages;
 use freehold_sys::fake::Fake;
+use freehold_sys::{HugePages, System as _};
 
 const SIZE: usize = 1024;
 
@@ -90,4 +90,57 @@ fn populated_memory_counts_as_free_and_is_purged_like_any_other() {
     thread.cache.trim(estate.arena()).unwrap();
     estate.arena().purge_all();
     assert_eq!(estate.arena().granules_in_use().dirty, 0);
+}
+
+#[test]
+fn where_huge_pages_are_everywhere_what_surrounds_freed_memory_is_purged_with_it() {
+    // Each takes a block and a half, and the kernel backs the other half as well.
+    const LARGE: usize = BLOCK + BLOCK / 2;
+    for (huge_pages, expected) in [(HugePages::Always, 2 * BLOCK), (HugePages::OnRequest, LARGE)] {
+        let estate = Estate::new(Fake::new().with_huge_pages(huge_pages));
+        // As who populates does.
+        estate.arena().system().huge_pages();
+        let mut thread = Thread::new(&estate);
+        let below = thread.alloc(16 << 20).unwrap();
+        let all: Vec<_> = (0..20).map(|_| thread.alloc(LARGE).unwrap()).collect();
+        thread.free_all(all);
+        thread.cache.trim(estate.arena()).unwrap();
+        estate.arena().purge_all();
+        let purged = estate.arena().system().purged();
+        assert!(purged >= 20 * expected, "{huge_pages:?}: {purged} bytes");
+        assert!(purged < 20 * expected + BLOCK, "{huge_pages:?}: {purged} bytes");
+        thread.free_all(vec![below]);
+    }
+}
+
+#[test]
+fn whoever_purges_does_not_ask_about_huge_pages_and_takes_them_to_be_everywhere() {
+    const LARGE: usize = BLOCK + BLOCK / 2;
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let below = thread.alloc(16 << 20).unwrap();
+    let all: Vec<_> = (0..20).map(|_| thread.alloc(LARGE).unwrap()).collect();
+    thread.free_all(all);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    let system = estate.arena().system();
+    assert!(system.purged() >= 40 * BLOCK, "{} bytes", system.purged());
+    assert_eq!(system.known_huge_pages(), None);
+    thread.free_all(vec![below]);
+}
+
+#[test]
+fn where_huge_pages_are_larger_than_a_block_trimming_purges_what_nobody_has_touched() {
+    const PAGE: usize = 16 << 10;
+    let system = Fake::new().with_page_size(PAGE).with_huge_pages(HugePages::Always);
+    let estate = Estate::new(system);
+    let mut thread = Thread::new(&estate);
+    let all: Vec<_> = (0..20).map(|_| thread.alloc(BLOCK).unwrap()).collect();
+    thread.free_all(all);
+    estate.arena().purge_all();
+    let first = estate.arena().system().purged();
+    estate.arena().purge_all();
+    let second = estate.arena().system().purged() - first;
+    // All is clean by now. What lies below is never backed by huge pages.
+    assert!(second >= 10 * BLOCK, "{second} bytes");
 }
