@@ -121,6 +121,9 @@ impl<S: System> Arena<S> {
 
     fn create_with(system: S, secret: Option<Secret>) -> Option<NonNull<Self>> {
         let (page, processors) = (system.page_size(), system.processors());
+        // Asked now, because the answer is in a file: when it is needed a filter of system calls
+        // may end the process for opening one.
+        system.huge_pages();
         let leases = Leases::new(processors);
         for bytes in grow::reservations(system.address_space_left()) {
             let (fence, reserved) = grow::fenced(bytes);
@@ -185,7 +188,11 @@ impl<S: System> Arena<S> {
             };
             let place = at::<Self>(start);
             // SAFETY: committed above, aligned to a page, large enough, and nobody else's.
-            unsafe { place.write(arena) };
+            let arena = unsafe {
+                place.write(arena);
+                &*place
+            };
+            arena.outboxes.prepare(&arena.system);
             return NonNull::new(place);
         }
         None

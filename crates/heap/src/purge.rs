@@ -284,12 +284,9 @@ impl<S: System> Arena<S> {
         block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW && self.may_be_huge_anywhere()
     }
 
-    /// Whether huge pages may be everywhere. The system is not asked: to answer, it would have to
-    /// open a file, for which a filter of system calls may end the process, and memory is purged
-    /// when the process has long set one up. Where nobody has asked before, they may be: to purge
-    /// what turns out not to be resident costs the kernel a glance.
+    /// Whether huge pages may be everywhere.
     fn may_be_huge_anywhere(&self) -> bool {
-        self.system.known_huge_pages().is_none_or(|known| known == HugePages::Always)
+        self.system.huge_pages() == HugePages::Always
     }
 
     /// Counts bytes that were purged within slabs. Nothing is regretted of them: claims of granules

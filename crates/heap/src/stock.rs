@@ -127,6 +127,13 @@ impl<T: Stocked> Stock<T> {
         done
     }
 
+    /// Sets address space aside before anything is needed: how much is left can be asked for then,
+    /// for which a filter of system calls may end the process later. Where there is none, that is
+    /// tried again when something is needed.
+    pub(crate) fn prepare<S: System>(&self, system: &S) {
+        self.lock.hold(|| self.place.load(Ordering::Relaxed) != 0 || self.reserve(system));
+    }
+
     /// Sets address space aside for all that there may be.
     fn reserve<S: System>(&self, system: &S) -> bool {
         let page = system.page_size();

@@ -17,7 +17,6 @@ pub struct Fake {
     populated: AtomicUsize,
     page_cost: AtomicU64,
     huge_pages: HugePages,
-    knows_huge_pages: AtomicBool,
     keeps_guarded: AtomicBool,
     keeps_hidden: AtomicBool,
 }
@@ -45,7 +44,6 @@ impl Fake {
             populated: AtomicUsize::new(0),
             page_cost: AtomicU64::new(0),
             huge_pages: HugePages::OnRequest,
-            knows_huge_pages: AtomicBool::new(false),
             keeps_guarded: AtomicBool::new(false),
             keeps_hidden: AtomicBool::new(false),
         }
@@ -200,12 +198,7 @@ impl System for Fake {
     }
 
     fn huge_pages(&self) -> HugePages {
-        self.knows_huge_pages.store(true, SeqCst);
         self.huge_pages
-    }
-
-    fn known_huge_pages(&self) -> Option<HugePages> {
-        self.knows_huge_pages.load(SeqCst).then_some(self.huge_pages)
     }
 
     unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {

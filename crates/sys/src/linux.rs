@@ -65,8 +65,9 @@ impl Default for Linux {
     }
 }
 
-/// The page size from the auxiliary vector, read from `/proc` so that no libc state is needed;
-/// where `/proc` is missing, found by asking for the smallest unit that `mprotect` accepts.
+/// The page size, where the architecture has several: from the auxiliary vector, read from `/proc`
+/// so that no libc state is needed; where `/proc` is missing, found by asking for the smallest unit
+/// that `mprotect` accepts.
 fn find_page_size() -> usize {
     let mut vector = [0_u64; 64];
     if let Some(file) = File::open(c"/proc/self/auxv") {
@@ -136,6 +137,9 @@ fn time(clock: usize) -> [u64; 2] {
 
 impl System for Linux {
     fn page_size(&self) -> usize {
+        if cfg!(target_arch = "x86_64") {
+            return 4096;
+        }
         // Relaxed: the value is the same whoever computes it, and it stands for nothing else.
         let known = self.page_size.load(Ordering::Relaxed);
         if known != 0 {
@@ -215,19 +219,14 @@ impl System for Linux {
     }
 
     fn huge_pages(&self) -> HugePages {
-        self.known_huge_pages().unwrap_or_else(|| {
-            let found = find_huge_pages();
-            // Relaxed, as for the page size.
-            self.huge_pages.store(found as u8 + 1, Ordering::Relaxed);
-            found
-        })
-    }
-
-    fn known_huge_pages(&self) -> Option<HugePages> {
         let all = [HugePages::Never, HugePages::OnRequest, HugePages::Always];
-        // Relaxed, as for the page size.
-        let known = self.huge_pages.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(all[usize::from(known)])
+        // Relaxed here and below, as for the page size.
+        if let Some(known) = self.huge_pages.load(Ordering::Relaxed).checked_sub(1) {
+            return all[usize::from(known)];
+        }
+        let found = find_huge_pages();
+        self.huge_pages.store(found as u8 + 1, Ordering::Relaxed);
+        found
     }
 
     unsafe fn allow_huge_pages(&self, at: usize, bytes: usize) -> bool {

@@ -83,11 +83,8 @@ pub trait System: Sync {
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize);
 
     /// When the system backs memory with huge pages. Who asks first has a file opened, which a
-    /// filter of system calls may forbid.
+    /// filter of system calls may forbid later; who asks again makes no call.
     fn huge_pages(&self) -> HugePages;
-
-    /// What [`System::huge_pages`] has answered, if somebody has asked: makes no call.
-    fn known_huge_pages(&self) -> Option<HugePages>;
 
     /// Allows that a range be backed by huge pages. Returns whether the system knows of such.
     ///

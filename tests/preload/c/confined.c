@@ -81,6 +81,13 @@ static void few_calls(void)
 	CHECK(large);
 	memset(large, 1, (size_t)64 << 20);
 	free(large);
+	/* A heap of small objects that grows is populated ahead, if there are huge pages. */
+	enum { MANY = 64 * 1024 };
+	static void *many[MANY];
+	for (int i = 0; i < MANY; i++)
+		CHECK(many[i] = malloc(1000));
+	for (int i = 0; i < MANY; i++)
+		free(many[i]);
 	CHECK(!malloc(PTRDIFF_MAX));
 	write(1, "done\n", 5);
 }

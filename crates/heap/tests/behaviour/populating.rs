@@ -2,8 +2,8 @@
 
 use crate::support::{Estate, Thread};
 use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_sys::HugePages;
 use freehold_sys::fake::Fake;
-use freehold_sys::{HugePages, System as _};
 
 const SIZE: usize = 1024;
 
@@ -98,8 +98,6 @@ fn where_huge_pages_are_everywhere_what_surrounds_freed_memory_is_purged_with_it
     const LARGE: usize = BLOCK + BLOCK / 2;
     for (huge_pages, expected) in [(HugePages::Always, 2 * BLOCK), (HugePages::OnRequest, LARGE)] {
         let estate = Estate::new(Fake::new().with_huge_pages(huge_pages));
-        // As who populates does.
-        estate.arena().system().huge_pages();
         let mut thread = Thread::new(&estate);
         let below = thread.alloc(16 << 20).unwrap();
         let all: Vec<_> = (0..20).map(|_| thread.alloc(LARGE).unwrap()).collect();
@@ -111,22 +109,6 @@ fn where_huge_pages_are_everywhere_what_surrounds_freed_memory_is_purged_with_it
         assert!(purged < 20 * expected + BLOCK, "{huge_pages:?}: {purged} bytes");
         thread.free_all(vec![below]);
     }
-}
-
-#[test]
-fn whoever_purges_does_not_ask_about_huge_pages_and_takes_them_to_be_everywhere() {
-    const LARGE: usize = BLOCK + BLOCK / 2;
-    let estate = Estate::new(Fake::new());
-    let mut thread = Thread::new(&estate);
-    let below = thread.alloc(16 << 20).unwrap();
-    let all: Vec<_> = (0..20).map(|_| thread.alloc(LARGE).unwrap()).collect();
-    thread.free_all(all);
-    thread.cache.trim(estate.arena()).unwrap();
-    estate.arena().purge_all();
-    let system = estate.arena().system();
-    assert!(system.purged() >= 40 * BLOCK, "{} bytes", system.purged());
-    assert_eq!(system.known_huge_pages(), None);
-    thread.free_all(vec![below]);
 }
 
 #[test]
