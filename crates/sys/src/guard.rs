@@ -20,8 +20,8 @@ const MOST_RANGES: usize = 8 * 1024;
 
 /// What a process has made inaccessible.
 pub(crate) struct Guards {
-    /// Whether the rights of any range were ever changed. Relaxed everywhere: it is set before
-    /// they are, and who has the range has it from who did that.
+    /// Whether the rights of any range were ever changed for want of markers. Relaxed everywhere:
+    /// it is set before they are, and who has the range has it from who did that.
     has_divided: AtomicBool,
     /// Ranges whose rights are changed, about. Relaxed everywhere: a bound, not a promise.
     ranges: AtomicUsize,
@@ -66,6 +66,7 @@ impl Guards {
                 start.write_bytes(0, bytes);
             }
         }
+        self.has_divided.store(true, Ordering::Relaxed);
         // SAFETY: as above.
         let done = unsafe { self.take_rights(at, bytes) };
         self.ranges.fetch_add(usize::from(done), Ordering::Relaxed);
@@ -107,7 +108,6 @@ impl Guards {
         if self.has_no_room() {
             return false;
         }
-        self.has_divided.store(true, Ordering::Relaxed);
         // SAFETY: the caller's range. Where it lies in several mappings, the call may fail when it
         // has changed some of them; then these get their rights back.
         unsafe { protect(at, bytes, PROT_NONE) || !protect(at, bytes, PROT_READ_WRITE) }
