@@ -192,6 +192,7 @@ impl<S: System> Arena<S> {
                 place.write(arena);
                 &*place
             };
+            arena.magazines.prepare(&arena.system);
             arena.outboxes.prepare(&arena.system);
             return NonNull::new(place);
         }

@@ -19,6 +19,7 @@ pub struct Fake {
     huge_pages: HugePages,
     keeps_guarded: AtomicBool,
     keeps_hidden: AtomicBool,
+    asked_for_space: AtomicUsize,
 }
 
 impl Default for Fake {
@@ -46,6 +47,7 @@ impl Fake {
             huge_pages: HugePages::OnRequest,
             keeps_guarded: AtomicBool::new(false),
             keeps_hidden: AtomicBool::new(false),
+            asked_for_space: AtomicUsize::new(0),
         }
     }
 
@@ -117,6 +119,11 @@ impl Fake {
     /// The same of what was hidden.
     pub fn keep_hidden(&self, kept: bool) {
         self.keeps_hidden.store(kept, SeqCst);
+    }
+
+    /// How many times it was asked how much address space is left.
+    pub fn times_asked_for_space(&self) -> usize {
+        self.asked_for_space.load(SeqCst)
     }
 
     /// Turns the clock forward.
@@ -247,6 +254,7 @@ impl System for Fake {
     }
 
     fn address_space_left(&self) -> usize {
+        self.asked_for_space.fetch_add(1, SeqCst);
         self.address_space
     }
 

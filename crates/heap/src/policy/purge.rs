@@ -83,13 +83,18 @@ impl Recent {
     /// again: with what is in use they are as much as was in use at the recent peak, or little
     /// more.
     pub fn helped_bound(self, used: usize) -> usize {
-        (self.given_up(used) + self.beyond(used)).max(self.gaps.min(used / 2))
+        self.given_up_and(self.beyond(used), used)
     }
 
     /// Bytes to purge now although they may stay, if [so long](TRIM_MILLISECONDS) nothing was, when
     /// `dirty` ones are free and dirty: some of what is more than was in use at the recent peak.
     pub fn trim(self, used: usize, dirty: usize) -> usize {
-        dirty.saturating_sub(self.given_up(used) + self.beyond(used) / 2) / 2
+        dirty.saturating_sub(self.given_up_and(self.beyond(used) / 2, used)) / 2
+    }
+
+    /// What was given up since the recent peak, and so much beyond; or gaps, if that is more.
+    fn given_up_and(self, beyond: usize, used: usize) -> usize {
+        (self.given_up(used) + beyond).max(self.gaps.min(used / 2))
     }
 
     /// What may stay for a moment beyond what was in use at the recent peak.
@@ -174,6 +179,10 @@ mod tests {
         assert_eq!(recent.trim(320 << 20, 20 << 20), 5 << 20);
         assert_eq!(recent.trim(320 << 20, 14 << 20), 2 << 20);
         assert_eq!(recent.trim(120 << 20, 210 << 20), 0);
+        // What may stay between runs of several blocks is not trimmed away either.
+        let recent = Recent { gaps: 100 << 20, ..recent };
+        assert_eq!(recent.trim(320 << 20, 100 << 20), 0);
+        assert_eq!(recent.trim(320 << 20, 104 << 20), 2 << 20);
     }
 
     #[test]

@@ -302,3 +302,14 @@ fn medium_objects_freed_by_others_come_back_in_whole_slabs() {
         assert!(used < 4 << 20, "size {size}: {} KiB stay in use", used >> 10);
     }
 }
+
+#[test]
+fn once_the_arena_is_made_nobody_asks_how_much_address_space_is_left() {
+    let estate = Estate::new(Fake::new());
+    let before = estate.arena().system().times_asked_for_space();
+    let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    let all: Vec<_> = (0..20_000).map(|n| one.alloc(1 + n % 3000).unwrap()).collect();
+    other.free_all(all);
+    assert!(before > 0);
+    assert_eq!(estate.arena().system().times_asked_for_space(), before);
+}
