@@ -14,6 +14,12 @@ const SIZES: &[u32] = &[1, 8, 20, 24, 100, 1016, 1017, 4096, 20_000];
 /// Objects that have pages of their own, and end with the last of them or before.
 const LARGE: &[u32] = &[40_000, 65_536, 300_000, 2_000_000];
 
+/// Those of them that are cleared when they are freed, up to 128 KiB.
+const CLEARED: &[u32] = &[40_000, 65_536, 131_072];
+
+/// Those that become inaccessible.
+const INACCESSIBLE: &[u32] = &[131_073, 300_000, 2_000_000];
+
 fn hardened(case: &str, size: u32) -> Ended {
     Child::new(compile::c("hardened.c"))
         .args([case, &size.to_string()])
@@ -87,11 +93,14 @@ fn a_second_free_is_reported_long_after_the_first_and_when_its_thread_is_gone() 
 #[test]
 fn a_write_to_freed_memory_is_reported_when_the_memory_is_used_again() {
     reported("written_when_free", "malloc", "use after free: ", SIZES);
+    // The free of another one has no room for this one any longer.
+    reported("written_when_free", "free", "use after free: ", CLEARED);
+    reported("written_when_free_and_used_again", "malloc", "use after free: ", CLEARED);
 }
 
 #[test]
-fn large_objects_cannot_be_touched_once_they_are_freed() {
-    for &size in LARGE {
+fn the_largest_objects_cannot_be_touched_once_they_are_freed() {
+    for &size in INACCESSIBLE {
         hardened("written_when_free", size).crashed();
         hardened("read_when_free", size).crashed();
     }
@@ -109,7 +118,7 @@ fn what_freed_large_objects_keep_is_bounded_for_all_threads_together() {
 
 #[test]
 fn memory_is_clear_when_it_was_freed_and_when_it_is_given_out() {
-    for &size in SIZES {
+    for &size in &[SIZES, CLEARED].concat() {
         hardened("cleared", size).succeeded();
     }
     for &size in &[SIZES, LARGE].concat() {

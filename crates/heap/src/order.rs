@@ -21,15 +21,17 @@ pub(crate) const OUTBOXES: &Rank = &Rank::new(4, "outboxes");
 pub(crate) const HARDENED: &Rank = &Rank::new(5, "hardened threads");
 /// Held by a thread that begins in hardened mode, or makes sure that there is no other.
 pub(crate) const LOOKING: &Rank = &Rank::new(6, "hardened looking");
+/// That of the freed runs which are ready, in hardened mode.
+pub(crate) const READY: &Rank = &Rank::new(7, "hardened runs");
 /// A heap's.
-pub(crate) const HEAP: &Rank = &Rank::new(7, "heap");
+pub(crate) const HEAP: &Rank = &Rank::new(8, "heap");
 /// That of the pool of a class.
-pub(crate) const POOL: &Rank = &Rank::new(8, "pool");
+pub(crate) const POOL: &Rank = &Rank::new(9, "pool");
 /// That of the list of what could not be made accessible.
-pub(crate) const SHUT: &Rank = &Rank::new(9, "shut memory");
+pub(crate) const SHUT: &Rank = &Rank::new(10, "shut memory");
 /// Held while committing more of the region.
-pub(crate) const GROWTH: &Rank = &Rank::new(10, "growth");
+pub(crate) const GROWTH: &Rank = &Rank::new(11, "growth");
 /// That of the table of direct mappings.
-pub(crate) const DIRECT: &Rank = &Rank::new(11, "direct mappings");
+pub(crate) const DIRECT: &Rank = &Rank::new(12, "direct mappings");
 /// That of the pool of guarded objects.
-pub const GUARDED: &Rank = &Rank::new(12, "guarded objects");
+pub const GUARDED: &Rank = &Rank::new(13, "guarded objects");

@@ -181,6 +181,10 @@ impl<S: System> Arena<S> {
         let tick = self.purger.next_tick();
         watch.pooled.rotate_right(1);
         watch.pooled[0] = self.begin_tick(tick);
+        let at_rest = watch.is_at_rest();
+        if at_rest {
+            self.release_ready();
+        }
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
@@ -197,7 +201,6 @@ impl<S: System> Arena<S> {
             }
             dirty = dirty.saturating_sub(purged);
         }
-        let at_rest = watch.is_at_rest();
         self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
         !at_rest
     }
@@ -258,6 +261,7 @@ impl<S: System> Arena<S> {
     /// Purges everything that is free and dirty. Returns the bytes purged.
     pub fn purge_all(&self) -> usize {
         self.give_back_shut();
+        self.release_ready();
         self.purger.lock.hold(|| {
             let purged = self.purge_some(usize::MAX, 1);
             let page = self.system.page_size();

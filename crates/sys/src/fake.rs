@@ -18,6 +18,7 @@ pub struct Fake {
     page_cost: AtomicU64,
     huge_pages: HugePages,
     keeps_guarded: AtomicBool,
+    accesses_changed: AtomicUsize,
     keeps_hidden: AtomicBool,
     asked_for_space: AtomicUsize,
 }
@@ -46,6 +47,7 @@ impl Fake {
             page_cost: AtomicU64::new(0),
             huge_pages: HugePages::OnRequest,
             keeps_guarded: AtomicBool::new(false),
+            accesses_changed: AtomicUsize::new(0),
             keeps_hidden: AtomicBool::new(false),
             asked_for_space: AtomicUsize::new(0),
         }
@@ -121,6 +123,11 @@ impl Fake {
         self.keeps_hidden.store(kept, SeqCst);
     }
 
+    /// How many times something was to be made inaccessible or accessible.
+    pub fn times_access_changed(&self) -> usize {
+        self.accesses_changed.load(SeqCst)
+    }
+
     /// How many times it was asked how much address space is left.
     pub fn times_asked_for_space(&self) -> usize {
         self.asked_for_space.load(SeqCst)
@@ -177,24 +184,28 @@ impl System for Fake {
 
     unsafe fn guard(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
+        self.accesses_changed.fetch_add(1, SeqCst);
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.guard(at, bytes) }
     }
 
     unsafe fn hide(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
+        self.accesses_changed.fetch_add(1, SeqCst);
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.hide(at, bytes) }
     }
 
     unsafe fn reveal(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
+        self.accesses_changed.fetch_add(1, SeqCst);
         // SAFETY: the caller's promise, passed on.
         !self.keeps_hidden.load(SeqCst) && unsafe { self.real.reveal(at, bytes) }
     }
 
     unsafe fn unguard(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
+        self.accesses_changed.fetch_add(1, SeqCst);
         // SAFETY: the caller's promise, passed on.
         !self.keeps_guarded.load(SeqCst) && unsafe { self.real.unguard(at, bytes) }
     }

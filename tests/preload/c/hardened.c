@@ -143,6 +143,19 @@ static void written_when_free(void)
 	use_memory();
 }
 
+/* The same of an object that is the first to be given out again, as soon as others have made it
+ * leave the place where it waits. */
+static void written_when_free_and_used_again(void)
+{
+	char *it = object();
+	free(it);
+	it[100] = 1;
+	for (int i = 0; i < 40; i++) {
+		char *other = malloc(size);
+		free(other);
+	}
+}
+
 static void read_when_free(void)
 {
 	char *it = object();
@@ -343,6 +356,7 @@ static const struct test_case CASES[] = {
 	{"twice_in_two_threads", twice_in_two_threads},
 	{"twice_later", twice_later},
 	{"written_when_free", written_when_free},
+	{"written_when_free_and_used_again", written_when_free_and_used_again},
 };
 
 int main(int argc, char **argv)

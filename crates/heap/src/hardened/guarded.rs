@@ -1,19 +1,27 @@
-//! Large objects: runs that end at an inaccessible page, and are inaccessible when they are freed.
+//! Large objects: runs that end at an inaccessible page. The largest are inaccessible when they are
+//! freed; up to [`MOST_CLEARED`] bytes they are cleared, and looked at before they are given out
+//! again, as objects of slabs are. To take a range its rights and give them back are two calls
+//! that keep all threads from the process' mappings; and each must be waited for by all processors.
 //!
 //! How many bytes were asked for stands in the first word of the bits that the run's first granule
 //! would have if it were a slab. A freed run waits in a queue, bounded in address space, for the
-//! largest have no memory any more. The others keep theirs, which is cleared when they leave: that
-//! costs less than new pages. What they keep is bounded, too: those that have waited longest leave
-//! to make room. Where the system cannot make pages inaccessible, a run that waits is empty at
-//! least. What cannot be made accessible when it is its turn waits on, and when there is no place
-//! left for it, or its thread ends, it waits with all such memory of the arena (`shut`).
+//! largest have no memory any more. The others keep theirs: that costs less than new pages. If they
+//! are inaccessible it is cleared when they leave. What they keep is bounded, too: those that have
+//! waited longest leave to make room. Cleared ones go from there to those that are ready to be
+//! given out with the fence that they have (`ready`). Where the system cannot make pages
+//! inaccessible, a run that waits is empty at least. What cannot be made accessible when it is its
+//! turn waits on, and when there is no place left for it, or its thread ends, it waits with all
+//! such memory of the arena (`shut`).
 
 use super::clear;
-use super::thread::Misuse;
+use super::ready::{Cleared, MOST_CLEARED};
+use super::thread::{Misuse, Thread};
 use crate::arena::Arena;
 use crate::blocks::Prefer;
-use crate::cache::ThreadCache;
+use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
+use crate::medium::Given;
+use crate::tally::Account;
 use core::ops::Range;
 use freehold_sync::atomic::{AtomicU64, Ordering};
 use freehold_sys::System;
@@ -64,6 +72,9 @@ enum Pages {
     Guarded,
     /// They are inaccessible, and have kept their memory.
     Hidden,
+    /// They are accessible, have kept their memory, and are zero unless somebody has written there
+    /// since.
+    Cleared,
 }
 
 /// A run that waits.
@@ -83,7 +94,7 @@ impl FreedRun {
 
     /// How many bytes of it have kept their memory.
     fn kept(&self) -> usize {
-        if self.pages == Pages::Hidden { self.bytes } else { 0 }
+        if matches!(self.pages, Pages::Hidden | Pages::Cleared) { self.bytes } else { 0 }
     }
 
     /// All but the address as a word: not 0 if anything of the run is inaccessible.
@@ -96,7 +107,8 @@ impl FreedRun {
         let pages = match word >> 1 & 3 {
             0 => Pages::Open,
             1 => Pages::Guarded,
-            _ => Pages::Hidden,
+            2 => Pages::Hidden,
+            _ => Pages::Cleared,
         };
         let (bytes, is_fenced) = ((word >> 3) as usize, word & 1 != 0);
         (word != 0).then_some(Self { address, bytes, pages, is_fenced })
@@ -158,25 +170,11 @@ impl<S: System> Arena<S> {
         Some(self.system.page_size()).filter(|&page| page <= GRANULE)
     }
 
-    /// Gives out a run for an object of `bytes`, which is zero.
-    pub(super) fn take_guarded(
-        &self,
-        cache: &mut ThreadCache,
-        bytes: usize,
-        align: usize,
-    ) -> Option<usize> {
-        let page = self.system.page_size();
-        let wanted = bytes.checked_next_multiple_of(page)?.checked_add(page)?;
-        let given = cache.take_run(self, wanted, align, Prefer::Dirty)?;
-        let address = given.address;
-        // Direct mappings are pages of their own, and are unmapped when freed.
-        let Some(g) = self.run_at(address) else { return Some(address) };
-        let large = Large { g, start: address, bytes, is_fenced: false };
+    /// Notes that an object is in use, whose fence is there.
+    fn begin_large(&self, large: Large) {
         self.mark(large);
-        let is_fenced = self.guard_end(large);
         // Relaxed: the caller's alone.
-        self.run_word(g).store(in_use(bytes, is_fenced), Ordering::Relaxed);
-        Some(address)
+        self.run_word(large.g).store(in_use(large.bytes, large.is_fenced), Ordering::Relaxed);
     }
 
     /// Where a run ends, with its inaccessible part.
@@ -221,75 +219,17 @@ impl<S: System> Arena<S> {
         if self.is_marked(large) { Ok(()) } else { Err(Misuse::overrun(large.start, large.bytes)) }
     }
 
-    /// Takes a large object back, which waits. Others that have waited are released.
-    pub(super) fn free_guarded(
-        &self,
-        cache: &mut ThreadCache,
-        freed: &mut Freed,
-        address: usize,
-    ) -> Result<(), Misuse> {
-        let (large, page) = (self.large_at(address)?, self.system.page_size());
-        // Relaxed: of two threads that free it one is first; nothing else is decided here.
-        if self.run_word(large.g).swap(FREED, Ordering::Relaxed) == FREED {
-            return Err(Misuse::freed_again(address));
-        }
-        self.inspect_large(large)?;
-        let keeps = self.make_room_to_keep(cache, freed, large.accessible(page) - address)?;
-        let run = self.withdraw(large, keeps);
-        let all = self.run_end(large) - address;
-        if all > MOST_BYTES && self.release_guarded(cache, run)? {
-            return Ok(());
-        }
-        let former = freed.places[freed.next];
-        // Relaxed, here and below: sums, which nothing else is read after.
-        self.hardening.waiting.fetch_add(all, Ordering::Relaxed);
-        self.hardening.kept.fetch_add(run.kept(), Ordering::Relaxed);
-        if !self.release_former(cache, freed, former)? {
-            // That waits on.
-            self.keep_freed(run);
-            return Ok(());
-        }
-        freed.bytes += all;
-        freed.kept += run.kept();
-        freed.places[freed.next] = run;
-        freed.next = (freed.next + 1) % PLACES;
-        while freed.bytes > MOST_BYTES {
-            if !self.release_one(cache, freed)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a freed object of so many bytes may keep its memory while it waits. For that, those
-    /// are released which have kept theirs longest.
-    fn make_room_to_keep(
-        &self,
-        cache: &mut ThreadCache,
-        freed: &mut Freed,
-        bytes: usize,
-    ) -> Result<bool, Misuse> {
-        if bytes > MOST_KEPT {
-            return Ok(false);
-        }
-        loop {
-            // Relaxed: see where it is added to.
-            let by_all = self.hardening.kept.load(Ordering::Relaxed);
-            if freed.kept + bytes <= MOST_KEPT && by_all + bytes <= MOST_KEPT_BY_ALL {
-                return Ok(true);
-            }
-            if !self.release_oldest(cache, freed, |run| run.kept() > 0)? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Makes a freed object inaccessible, or empty where that cannot be had; with its memory, if it
-    /// `keeps` it.
+    /// Clears a freed object, or makes it inaccessible, or empty where that cannot be had; with its
+    /// memory, if it `keeps` it.
     fn withdraw(&self, large: Large, keeps: bool) -> FreedRun {
         let page = self.guard_page().unwrap_or(self.system.page_size());
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
-        let pages = self.close_pages(address, bytes, keeps);
+        let pages = if keeps && (1..=MOST_CLEARED).contains(&bytes) {
+            clear::clear(address, bytes);
+            Pages::Cleared
+        } else {
+            self.close_pages(address, bytes, keeps)
+        };
         FreedRun { address, bytes, pages, is_fenced: large.is_fenced }
     }
 
@@ -324,7 +264,7 @@ impl<S: System> Arena<S> {
             return false;
         }
         let is_open = match pages {
-            Pages::Open => true,
+            Pages::Open | Pages::Cleared => true,
             // SAFETY: as above.
             Pages::Guarded => unsafe { self.system.unguard(address, bytes) },
             // SAFETY: as above, and hidden when it was freed.
@@ -339,52 +279,6 @@ impl<S: System> Arena<S> {
             unsafe { self.system.guard(fence, end - fence) };
         }
         is_open
-    }
-
-    /// Releases the run that has waited longest of those that can be. Returns whether there was
-    /// one.
-    pub(super) fn release_one(
-        &self,
-        cache: &mut ThreadCache,
-        freed: &mut Freed,
-    ) -> Result<bool, Misuse> {
-        self.release_oldest(cache, freed, |_| true)
-    }
-
-    /// Releases the run that has waited longest of some, and can be. Returns whether there was one.
-    fn release_oldest(
-        &self,
-        cache: &mut ThreadCache,
-        freed: &mut Freed,
-        some: impl Fn(&FreedRun) -> bool,
-    ) -> Result<bool, Misuse> {
-        for n in (freed.next..PLACES).chain(0..freed.next) {
-            let run = freed.places[n];
-            if run.address != 0 && some(&run) && self.release_former(cache, freed, run)? {
-                freed.places[n] = FreedRun::NONE;
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Releases a run that has waited. Returns whether that could be done.
-    fn release_former(
-        &self,
-        cache: &mut ThreadCache,
-        freed: &mut Freed,
-        former: FreedRun,
-    ) -> Result<bool, Misuse> {
-        let Some(g) = self.granule_of(former.address) else { return Ok(true) };
-        let bytes = self.run_granules(g) as usize * GRANULE;
-        if !self.release_guarded(cache, former)? {
-            return Ok(false);
-        }
-        freed.bytes -= bytes;
-        freed.kept -= former.kept();
-        self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
-        self.hardening.kept.fetch_sub(former.kept(), Ordering::Relaxed);
-        Ok(true)
     }
 
     /// Keeps what waits in a thread that ends.
@@ -425,19 +319,47 @@ impl<S: System> Arena<S> {
         Some(is_open)
     }
 
-    /// Gives a freed run back. Returns whether that could be done: whether it is accessible.
-    fn release_guarded(&self, cache: &mut ThreadCache, run: FreedRun) -> Result<bool, Misuse> {
-        let FreedRun { address, .. } = run;
-        let Some(g) = self.run_at(address) else {
-            return Err(Misuse::freed_again(address));
-        };
-        if !self.reopen(run, address + self.run_granules(g) as usize * GRANULE) {
-            return Ok(false);
+    /// Makes a freed run one that nobody has, if it can be made accessible. Returns whether it is.
+    fn open_guarded(&self, g: Granule, run: FreedRun) -> bool {
+        let is_open = self.reopen(run, run.address + self.run_granules(g) as usize * GRANULE);
+        if is_open {
+            self.run_word(g).store(NONE, Ordering::Relaxed);
         }
-        self.run_word(g).store(NONE, Ordering::Relaxed);
-        // SAFETY: a freed run, which no one but the caller has.
-        unsafe { cache.free_slow(self, address) }.map_err(Misuse::from)?;
-        Ok(true)
+        is_open
+    }
+
+    /// Notes that a freed run does not wait any longer.
+    fn note_left(&self, g: Granule) {
+        let bytes = self.run_granules(g) as usize * GRANULE;
+        // Relaxed, here and elsewhere: sums, which nothing else is read after.
+        self.hardening.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back the runs that are ready.
+    pub(crate) fn release_ready(&self) {
+        let account = Account::new(&self.tally);
+        while let Some(ready) = self.hardening.ready.take_any() {
+            let run = self.freed_run(ready);
+            if self.open_guarded(ready.g, run) {
+                self.note_left(ready.g);
+                self.give_run(ready.g, &account);
+            } else {
+                self.keep_ready(run);
+            }
+        }
+    }
+
+    /// Keeps a run that was ready, for whoever finds that it can be made accessible.
+    fn keep_ready(&self, run: FreedRun) {
+        self.hardening.kept.fetch_add(run.kept(), Ordering::Relaxed);
+        self.keep_freed(run);
+    }
+
+    /// A run that is ready, as one that waits.
+    fn freed_run(&self, ready: Cleared) -> FreedRun {
+        let Cleared { g, bytes, is_fenced } = ready;
+        let (address, bytes) = (self.tables.address(g), bytes as usize);
+        FreedRun { address, bytes, pages: Pages::Cleared, is_fenced }
     }
 
     /// Changes the size of a large object where it is, if its pages are as many as before. What is
@@ -456,5 +378,202 @@ impl<S: System> Arena<S> {
         self.run_word(large.g).store(in_use(bytes, large.is_fenced), Ordering::Relaxed);
         self.mark(resized);
         true
+    }
+}
+
+impl Thread {
+    /// Gives out a run for an object of `bytes`, which is zero.
+    pub(super) fn take_large<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        bytes: usize,
+        align: usize,
+    ) -> Result<Option<usize>, Misuse> {
+        let page = arena.system.page_size();
+        let Some(pages) = bytes.checked_next_multiple_of(page) else { return Ok(None) };
+        if pages <= MOST_CLEARED
+            && align <= GRANULE
+            && let Some(ready) = arena.hardening.ready.take(pages as u32)
+        {
+            return self.take_ready(arena, ready, bytes).map(Some);
+        }
+        let taken = pages
+            .checked_add(page)
+            .and_then(|wanted| self.cache.take_run(arena, wanted, align, Prefer::Dirty));
+        let Some(Given { address, .. }) = taken else { return Ok(None) };
+        // Direct mappings are pages of their own, and are unmapped when freed.
+        let Some(g) = arena.run_at(address) else { return Ok(Some(address)) };
+        let large = Large { g, start: address, bytes, is_fenced: false };
+        let is_fenced = arena.guard_end(large);
+        arena.begin_large(Large { is_fenced, ..large });
+        Ok(Some(address))
+    }
+
+    /// Gives out a run that was ready, whose fence is where it has to be.
+    fn take_ready<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        ready: Cleared,
+        bytes: usize,
+    ) -> Result<usize, Misuse> {
+        let Cleared { g, is_fenced, .. } = ready;
+        self.inspect_cleared(arena.freed_run(ready))?;
+        arena.note_left(g);
+        let start = arena.tables.address(g);
+        arena.begin_large(Large { g, start, bytes, is_fenced });
+        Ok(start)
+    }
+
+    /// Looks whether nobody has written to a freed run that was cleared.
+    fn inspect_cleared(&mut self, run: FreedRun) -> Result<(), Misuse> {
+        let FreedRun { address, bytes, .. } = run;
+        if clear::looks_clear(address, bytes, |end| self.random.below(end)) {
+            return Ok(());
+        }
+        Err(Misuse(Invalid::WrittenWhenFree { address, size: bytes }))
+    }
+
+    /// Takes a large object back, which waits. Others that have waited are released.
+    pub(super) fn free_large<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        address: usize,
+    ) -> Result<(), Misuse> {
+        let (large, page) = (arena.large_at(address)?, arena.system.page_size());
+        // Relaxed: of two threads that free it one is first; nothing else is decided here.
+        if arena.run_word(large.g).swap(FREED, Ordering::Relaxed) == FREED {
+            return Err(Misuse::freed_again(address));
+        }
+        arena.inspect_large(large)?;
+        let keeps = self.make_room_to_keep(arena, large.accessible(page) - address)?;
+        let run = arena.withdraw(large, keeps);
+        let all = arena.run_end(large) - address;
+        // Relaxed, here and below: sums, which nothing else is read after.
+        arena.hardening.waiting.fetch_add(all, Ordering::Relaxed);
+        if all > MOST_BYTES && self.release_guarded(arena, large.g, run)? {
+            return Ok(());
+        }
+        let former = self.freed_runs.places[self.freed_runs.next];
+        arena.hardening.kept.fetch_add(run.kept(), Ordering::Relaxed);
+        if !self.release_former(arena, former)? {
+            // That waits on.
+            arena.keep_freed(run);
+            return Ok(());
+        }
+        let freed = &mut self.freed_runs;
+        freed.bytes += all;
+        freed.kept += run.kept();
+        freed.places[freed.next] = run;
+        freed.next = (freed.next + 1) % PLACES;
+        while self.freed_runs.bytes > MOST_BYTES {
+            if !self.release_one_large(arena)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a freed object of so many bytes may keep its memory while it waits. For that, those
+    /// are released which have kept theirs longest.
+    fn make_room_to_keep<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        bytes: usize,
+    ) -> Result<bool, Misuse> {
+        if bytes > MOST_KEPT {
+            return Ok(false);
+        }
+        loop {
+            // Relaxed: see where it is added to.
+            let by_all = arena.hardening.kept.load(Ordering::Relaxed);
+            if self.freed_runs.kept + bytes <= MOST_KEPT && by_all + bytes <= MOST_KEPT_BY_ALL {
+                return Ok(true);
+            }
+            if !self.release_oldest(arena, |run| run.kept() > 0)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Releases the run that has waited longest of those that can be. Returns whether there was
+    /// one.
+    pub(super) fn release_one_large<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+    ) -> Result<bool, Misuse> {
+        self.release_oldest(arena, |_| true)
+    }
+
+    /// Releases the run that has waited longest of some, and can be. Returns whether there was one.
+    fn release_oldest<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        some: impl Fn(&FreedRun) -> bool,
+    ) -> Result<bool, Misuse> {
+        let next = self.freed_runs.next;
+        for n in (next..PLACES).chain(0..next) {
+            let run = self.freed_runs.places[n];
+            if run.address != 0 && some(&run) && self.release_former(arena, run)? {
+                self.freed_runs.places[n] = FreedRun::NONE;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Releases a run that has waited, or makes it ready. Returns whether that could be done.
+    fn release_former<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        former: FreedRun,
+    ) -> Result<bool, Misuse> {
+        let Some(g) = arena.granule_of(former.address) else { return Ok(true) };
+        let bytes = arena.run_granules(g) as usize * GRANULE;
+        let is_done = if former.pages == Pages::Cleared {
+            self.make_ready(arena, g, former)?;
+            true
+        } else {
+            self.release_guarded(arena, g, former)?
+        };
+        if is_done {
+            self.freed_runs.bytes -= bytes;
+            self.freed_runs.kept -= former.kept();
+            arena.hardening.kept.fetch_sub(former.kept(), Ordering::Relaxed);
+        }
+        Ok(is_done)
+    }
+
+    /// Makes a cleared run one that is ready, and gives others of these back to make room.
+    fn make_ready<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        run: FreedRun,
+    ) -> Result<(), Misuse> {
+        let ready = Cleared { g, bytes: run.bytes as u32, is_fenced: run.is_fenced };
+        while let Err(other) = arena.hardening.ready.put(ready) {
+            let run = arena.freed_run(other);
+            self.inspect_cleared(run)?;
+            if !self.release_guarded(arena, other.g, run)? {
+                arena.keep_ready(run);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a freed run back. Returns whether that could be done: whether it is accessible.
+    fn release_guarded<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        run: FreedRun,
+    ) -> Result<bool, Misuse> {
+        if !arena.open_guarded(g, run) {
+            return Ok(false);
+        }
+        arena.note_left(g);
+        // SAFETY: a freed run, which no one but the caller has.
+        unsafe { self.cache.free_slow(arena, run.address) }.map_err(Misuse::from)?;
+        Ok(true)
     }
 }

@@ -12,8 +12,8 @@
 //! * Which object is given out is chosen at random (`random`): what is fetched is shuffled once,
 //!   and what leaves quarantine takes a place at random among it, so that the last one can be
 //!   taken.
-//! * Large objects end at an inaccessible page, and are inaccessible once they are freed
-//!   (`guarded`).
+//! * Large objects end at an inaccessible page (`guarded`). The largest are inaccessible once they
+//!   are freed; others are cleared, and keep that page for the next one (`ready`).
 //!
 //! A thread's [`Thread`] does all that with a [`ThreadCache`](crate::cache::ThreadCache) that the
 //! fast path knows nothing of.
@@ -28,6 +28,7 @@ mod guarded;
 mod leased;
 mod quarantine;
 mod random;
+mod ready;
 mod seal;
 mod thread;
 mod waiting;
@@ -46,6 +47,7 @@ use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
 use leased::Leased;
+use ready::Ready;
 pub use seal::Secret;
 use seal::Slot;
 
@@ -58,9 +60,11 @@ pub(crate) struct Hardening {
     /// Held by a thread that begins, and by one that looks at what others could free if there were
     /// any.
     looking: Lock,
-    /// Bytes of address space of freed runs that wait, of all threads.
+    /// Freed runs that have waited, and their fences.
+    ready: Ready,
+    /// Bytes of address space of freed runs that wait or are ready, of all threads.
     waiting: AtomicUsize,
-    /// Bytes of memory that those have kept.
+    /// Bytes of memory that those have kept which wait.
     kept: AtomicUsize,
 }
 
@@ -72,6 +76,7 @@ impl Hardening {
             threads: Stock::new(order::HARDENED),
             begun: AtomicU32::new(0),
             looking: Lock::new(order::LOOKING),
+            ready: Ready::new(),
             waiting: AtomicUsize::new(0),
             kept: AtomicUsize::new(0),
         }
@@ -88,7 +93,7 @@ impl Hardening {
         self.looking.hold(|| self.begun.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Bytes of address space of freed runs that wait.
+    /// Bytes of address space of freed runs that wait or are ready.
     pub(crate) fn waiting(&self) -> usize {
         // Relaxed: a statistic.
         self.waiting.load(Ordering::Relaxed)
@@ -112,9 +117,10 @@ impl Hardening {
         result
     }
 
-    /// The locks: that of the threads' stock, and the one that keeps threads from beginning.
-    pub(crate) fn locks(&self) -> [&Lock; 2] {
-        [&self.threads.lock, &self.looking]
+    /// The locks: that of the threads' stock, the one that keeps threads from beginning, and that
+    /// of the runs that are ready.
+    pub(crate) fn locks(&self) -> [&Lock; 3] {
+        [&self.threads.lock, &self.looking, &self.ready.lock]
     }
 
     /// Gives the address space back to the system.

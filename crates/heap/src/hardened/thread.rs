@@ -220,7 +220,7 @@ impl Thread {
         align: usize,
     ) -> Result<Option<usize>, Misuse> {
         self.glance(arena)?;
-        let taken = self.take(arena, size, align);
+        let taken = self.take(arena, size, align)?;
         if taken.is_none() {
             return self.allocate_again(arena, size, align);
         }
@@ -236,20 +236,26 @@ impl Thread {
         align: usize,
     ) -> Result<Option<usize>, Misuse> {
         self.discharge(arena)?;
-        let taken = self.take(arena, size, align);
+        arena.release_ready();
+        let taken = self.take(arena, size, align)?;
         self.seal(arena, taken, size, align)
     }
 
     /// Takes an object, which is sealed already if it is not one of a slab.
     #[inline]
-    fn take<S: System>(&mut self, arena: &Arena<S>, size: usize, align: usize) -> Option<usize> {
+    fn take<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+    ) -> Result<Option<usize>, Misuse> {
         match Self::class_of(arena, size, align) {
             Some(Class::EMPTY) => {
-                let given = self.cache.take(arena, 0, UNIT, Prefer::Dirty)?;
-                Some(given.address)
+                let given = self.cache.take(arena, 0, UNIT, Prefer::Dirty);
+                Ok(given.map(|it| it.address))
             }
-            Some(class) => self.take_any(arena, class),
-            None => arena.take_guarded(&mut self.cache, size, align),
+            Some(class) => Ok(self.take_any(arena, class)),
+            None => self.take_large(arena, size, align),
         }
     }
 
@@ -423,7 +429,7 @@ impl Thread {
     #[cold]
     fn free_unsealed<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
         match arena.sealed_at(address)? {
-            InUse::Large(_) => arena.free_guarded(&mut self.cache, &mut self.freed_runs, address),
+            InUse::Large(_) => self.free_large(arena, address),
             InUse::Small(..) | InUse::Other => self.release(arena, address),
         }
     }
@@ -518,7 +524,7 @@ impl Thread {
         while let Some(held) = self.quarantine.empty_one() {
             self.release(arena, held.address())?;
         }
-        while arena.release_one(&mut self.cache, &mut self.freed_runs)? {}
+        while self.release_one_large(arena)? {}
         arena.give_back_shut();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What hardened mode does where the system has no memory for it.
+//! What hardened mode does with large objects, and where the system has no memory for it.
 
 use freehold_heap::arena::Arena;
 use freehold_heap::hardened::{Secret, Thread};
@@ -34,10 +34,12 @@ fn what_cannot_be_made_accessible_again_waits_until_it_can() {
             arena.system().keep_guarded(true);
             free(&mut thread, all);
             thread.trim(arena).unwrap();
+            arena.purge_all();
             let waiting = arena.granules_in_use().used;
             arena.system().keep_guarded(false);
             free(&mut thread, rest);
             thread.trim(arena).unwrap();
+            arena.purge_all();
             assert!(waiting > 0);
             assert_eq!(arena.granules_in_use().used, 0, "{size} bytes");
             thread.end(arena).unwrap();
@@ -104,4 +106,40 @@ fn an_object_of_no_bytes_that_is_a_run_can_be_freed_like_any_other() {
     }
     // SAFETY: nobody uses it any longer.
     unsafe { Arena::destroy(arena) };
+}
+
+#[test]
+fn large_objects_that_come_and_go_in_two_threads_call_nobody_once_there_are_enough() {
+    for size in [40_000, 128 << 10] {
+        let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
+        {
+            // SAFETY: made just now, and destroyed below.
+            let arena = unsafe { arena.as_ref() };
+            let mut threads = [Thread::new(arena, 1), Thread::new(arena, 2)];
+            let mut turns = |count: usize| {
+                for n in 0..count {
+                    // Each frees what the other has allocated.
+                    let address = threads[n % 2].allocate(arena, size, 16).unwrap().unwrap();
+                    // SAFETY: allocated just now, and freed once it was filled.
+                    unsafe {
+                        (address as *mut u8).write_bytes(1, size);
+                        threads[(n + 1) % 2].free(arena, address).unwrap();
+                    }
+                }
+            };
+            turns(100);
+            let before = arena.system().times_access_changed();
+            turns(1000);
+            assert_eq!(arena.system().times_access_changed(), before, "{size} bytes");
+            for thread in &mut threads {
+                thread.end(arena).unwrap();
+            }
+            // What is ready stays when its threads end, and goes when memory is wanted back.
+            assert!(arena.granules_in_use().used > 0);
+            arena.purge_all();
+            assert_eq!(arena.granules_in_use().used, 0);
+        }
+        // SAFETY: nobody uses it any longer.
+        unsafe { Arena::destroy(arena) };
+    }
 }
