@@ -59,6 +59,10 @@ pub(crate) struct Purger {
     ticks: AtomicU32,
     /// When what was beyond the recent peak was last trimmed, in milliseconds.
     trimmed: AtomicU64,
+    /// How many looks there have been while there was a background thread.
+    looks: AtomicU32,
+    /// When it was that one of the last of those was, in milliseconds.
+    looked: AtomicU64,
 }
 
 impl Purger {
@@ -78,6 +82,8 @@ impl Purger {
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
+            looked: AtomicU64::new(0),
         }
     }
 
@@ -118,10 +124,9 @@ impl<S: System> Arena<S> {
     pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
-        // A system call: asked for once.
-        let time = self.system.milliseconds();
-        let kept = self.count_down(time, used, released);
         let helped = self.is_helped();
+        let time = if helped { self.about_time() } else { self.system.milliseconds() };
+        let kept = self.count_down(time, used, released);
         let bound = if helped { kept.helped_bound(used) } else { kept.bound(used) };
         let trim = if helped && self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
@@ -140,6 +145,17 @@ impl<S: System> Arena<S> {
         self.note_purged(purged);
         self.purger.lock.release();
         wants_help
+    }
+
+    /// What time it was at one of the last looks: to ask for it is a system call, as dear as all
+    /// else of a look.
+    fn about_time(&self) -> u64 {
+        let looks = self.purger.looks.load(Ordering::Relaxed);
+        self.purger.looks.store(looks.wrapping_add(1), Ordering::Relaxed);
+        if looks.is_multiple_of(purge::LOOKS_AT_ONE_TIME) {
+            self.purger.looked.store(self.system.milliseconds(), Ordering::Relaxed);
+        }
+        self.purger.looked.load(Ordering::Relaxed)
     }
 
     /// Whether it is some time since this was true last. Threads that ask at the same time may all

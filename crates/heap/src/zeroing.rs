@@ -9,6 +9,7 @@
 use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
+use crate::class::MEDIUM_MAX;
 use crate::layout::{GRANULE, Granule, UNIT, at};
 use crate::policy::zeroing;
 use crate::tables::RUN;
@@ -28,6 +29,20 @@ pub(crate) struct Zeroing {
     written: AtomicU32,
     /// How often it was looked.
     looks: AtomicU32,
+    /// How much of it was too small to be given back, and how much was not.
+    asked: [AtomicU32; 2],
+}
+
+impl Zeroing {
+    /// Notes a request for a run, and says whether next to all of them are large enough.
+    fn note_asked(&self, bytes: usize) -> bool {
+        let [small, large] = &self.asked;
+        let load = |it: &AtomicU32| it.load(Ordering::Relaxed);
+        let asked = zeroing::Asked { small: load(small), large: load(large) }.and(bytes);
+        small.store(asked.small, Ordering::Relaxed);
+        large.store(asked.large, Ordering::Relaxed);
+        asked.is_large()
+    }
 }
 
 impl<S: System> Arena<S> {
@@ -86,7 +101,8 @@ impl ThreadCache {
     /// Gives out `size` bytes that are zero. `None` when there is no memory.
     pub fn take_zeroed<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let large = size >= zeroing::LARGE;
-        let lazily = large && arena.is_little_written();
+        let is_worth_it = size > MEDIUM_MAX && arena.zeroing.note_asked(size);
+        let lazily = large && is_worth_it && arena.is_little_written();
         let prefer = if lazily { Prefer::Clean } else { Prefer::Dirty };
         let given = self.take(arena, size, UNIT, prefer)?;
         let run = arena.granule_of(given.address).filter(|_| large);

@@ -22,6 +22,8 @@ const HELPED_SHARE: usize = 16;
 const HELPED_FLOOR: usize = 2 << 20;
 /// How often some of what stays beyond the recent peak of use goes.
 pub const TRIM_MILLISECONDS: u64 = 20;
+/// How many looks of threads that free believe that it is the same time: about as many MiB.
+pub const LOOKS_AT_ONE_TIME: u32 = 4;
 /// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
 /// as fifty page faults.
 pub const STEP: usize = 2 * BLOCK;
