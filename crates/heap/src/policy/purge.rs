@@ -32,7 +32,7 @@ pub const REGRET_STEP: usize = BLOCK;
 /// Memory claimed again this soon after it was purged was purged too early.
 pub const REGRET_MILLISECONDS: u64 = 100;
 /// So many bytes released without regret take one byte of the boost away.
-const RELEASES_TO_A_BYTE: usize = 8;
+const RELEASES_TO_A_BYTE: usize = 64;
 /// The boost, and what is left of a peak, halves in this time.
 pub const HALF_LIFE_MILLISECONDS: u64 = 1000;
 
@@ -78,7 +78,7 @@ impl Recent {
     /// around them.
     pub fn bound(self, used: usize) -> usize {
         let usual = FLOOR.max(used / SHARE);
-        usual.max((usual + self.boost).min(self.given_up(used))).max(self.gaps.min(used / 2))
+        usual.max((usual + self.boost).min(self.given_up(used))).max(self.gaps.min(used / 4 * 3))
     }
 
     /// The dirty free bytes that may stay while a background thread purges what is not claimed
@@ -96,7 +96,7 @@ impl Recent {
 
     /// What was given up since the recent peak, and so much beyond; or gaps, if that is more.
     fn given_up_and(self, beyond: usize, used: usize) -> usize {
-        (self.given_up(used) + beyond).max(self.gaps.min(used / 2))
+        (self.given_up(used) + beyond).max(self.gaps.min(used / 4 * 3))
     }
 
     /// What may stay for a moment beyond what was in use at the recent peak.
@@ -192,8 +192,8 @@ mod tests {
         let recent = Recent { peak: 300 << 20, boost: 0, gaps: 100 << 20 };
         assert_eq!(recent.bound(300 << 20), 100 << 20);
         assert_eq!(recent.helped_bound(300 << 20), 100 << 20);
-        assert_eq!(recent.bound(100 << 20), 50 << 20);
-        assert_eq!(Recent { peak: 0, ..recent }.helped_bound(100 << 20), 50 << 20);
+        assert_eq!(recent.bound(100 << 20), 75 << 20);
+        assert_eq!(Recent { peak: 0, ..recent }.helped_bound(100 << 20), 75 << 20);
         assert_eq!(recent.bound(0), FLOOR);
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(raised(990, 10, 1000), 1000);
         assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 0), 512);
         assert_eq!(decayed(1024, 20 * HALF_LIFE_MILLISECONDS, 0), 0);
-        assert_eq!(decayed(1024, 0, 4096), 512);
-        assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 4096), 0);
+        assert_eq!(decayed(1024, 0, 32 << 10), 512);
+        assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 32 << 10), 0);
     }
 }
