@@ -21,6 +21,9 @@ use freehold_sys::System;
 /// that it takes longer to bring them together than it saves.
 const WORTH_GATHERING: usize = 4;
 
+/// How many objects are compared at once with what comes next in order.
+const AT_ONCE: usize = 4;
+
 /// Finds small objects of one class.
 struct Rows<'a, S: System> {
     arena: &'a Arena<S>,
@@ -58,8 +61,11 @@ impl<'a, S: System> Rows<'a, S> {
     #[inline]
     fn with_neighbours(&self, mut row: Row, first: usize, others: &[usize]) -> Row {
         let n = row.word * 64 + row.mask.trailing_zeros() as usize;
+        let (count, mask) = in_order(self.info, first, n, others);
+        row.mask |= mask;
+        row.count += count as u16;
         let (base, end) = word_of(self.info, first, n);
-        for &object in others {
+        for &object in &others[count..] {
             let offset = object.wrapping_sub(base);
             if offset >= end {
                 break;
@@ -82,6 +88,47 @@ fn word_of(info: &Info, object: usize, n: usize) -> (usize, usize) {
     let size = info.size as usize;
     let before = n / 64 * 64 * size;
     (object - n % 64 * size, (64 * size).min(GRANULE - before))
+}
+
+/// How many of some objects stand in a row with one before them, the `n`th of its slab, each next
+/// to the one before, all in one direction and with bits in one word; and their bits. What was
+/// allocated at once and freed in that order, or in the other, takes half of the instructions that
+/// it takes to look at each.
+#[inline]
+fn in_order(info: &Info, first: usize, n: usize, others: &[usize]) -> (usize, u64) {
+    let (size, bit) = (info.size as usize, n % 64);
+    let Some(step) = others.first().map(|next| next.wrapping_sub(first)) else { return (0, 0) };
+    let up = step == size;
+    let most = if up {
+        (usize::from(info.capacity) - n - 1).min(63 - bit)
+    } else if step == size.wrapping_neg() {
+        bit
+    } else {
+        return (0, 0);
+    };
+    let count = count_in_steps(first, step, &others[..most.min(others.len())]);
+    let ones = (1 << count) - 1;
+    (count, if up { ones << bit << 1 } else { ones << (bit - count) })
+}
+
+/// How many numbers follow a first one in steps of so much, until one does not.
+#[inline]
+fn count_in_steps(first: usize, step: usize, numbers: &[usize]) -> usize {
+    let nth = |n: usize| first.wrapping_add(step.wrapping_mul(n + 1));
+    let mut count = 0;
+    // Several at a time, without a branch for each.
+    for some in numbers.chunks_exact(AT_ONCE) {
+        let expected = nth(count);
+        let wrong = |n: usize| some[n] ^ expected.wrapping_add(step.wrapping_mul(n));
+        if (0..AT_ONCE).fold(0, |all, n| all | wrong(n)) != 0 {
+            break;
+        }
+        count += AT_ONCE;
+    }
+    while count < numbers.len() && numbers[count] == nth(count) {
+        count += 1;
+    }
+    count
 }
 
 /// Brings small objects of a class together that belong in one row, as long as there are some to a
@@ -205,6 +252,37 @@ impl ThreadCache {
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn objects_in_order_are_told_with_their_bits_as_far_as_one_word_goes() {
+        for class in [Class::of_small(16), Class::of_small(80), Class::of_small(2000)] {
+            let (info, slab, size) = (class.info(), 7 * GRANULE, class.size());
+            let capacity = usize::from(info.capacity);
+            for n in 0..capacity {
+                let at = |n: usize| slab + n * size;
+                let bits = |all: &mut dyn Iterator<Item = usize>| {
+                    all.take_while(|m| m / 64 == n / 64).map(|m| 1_u64 << (m % 64)).collect()
+                };
+                let up: Vec<_> = bits(&mut (n + 1..capacity));
+                let down: Vec<_> = bits(&mut (0..n).rev());
+                // Beyond the last object of the slab, too, where none can be.
+                let above: Vec<_> = (n + 1..capacity + 3).map(at).collect();
+                let below: Vec<_> = (0..n).rev().map(at).chain([slab - size]).collect();
+                for (others, bits) in [(above, up), (below, down)] {
+                    let all = bits.iter().fold(0, |all, bit| all | bit);
+                    assert_eq!(in_order(info, at(n), n, &others), (bits.len(), all));
+                    for end in 0..bits.len().min(5) {
+                        let mut others = others.clone();
+                        others[end] = at(n);
+                        let all = bits[..end].iter().fold(0, |all, bit| all | bit);
+                        assert_eq!(in_order(info, at(n), n, &others), (end, all));
+                    }
+                }
+                assert_eq!(in_order(info, at(n), n, &[]), (0, 0));
+                assert_eq!(in_order(info, at(n), n, &[at(n + 2)]), (0, 0));
+            }
+        }
+    }
 
     #[test]
     fn objects_in_no_order_are_brought_together_by_words_and_none_is_lost() {

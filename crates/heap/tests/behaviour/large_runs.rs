@@ -31,9 +31,9 @@ fn memory_between_large_buffers_that_come_and_go_is_used_again() {
     }
     let purged = estate.arena().purged_bytes() - settled;
     let (purged, requested) = (megabytes(purged), megabytes(requested));
-    assert!(purged < requested / 8, "{purged} MiB were given back for {requested} MiB");
+    assert!(purged < requested / 16, "{purged} MiB were given back for {requested} MiB");
     let now = estate.arena().granules_in_use();
-    assert!(now.dirty <= now.used / 2 + BLOCK / GRANULE, "{now:?}");
+    assert!(now.dirty <= now.used / 4 * 3 + BLOCK / GRANULE, "{now:?}");
     thread.free_all(buffers);
 }
 
