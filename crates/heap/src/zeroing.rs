@@ -101,8 +101,9 @@ impl ThreadCache {
     /// Gives out `size` bytes that are zero. `None` when there is no memory.
     pub fn take_zeroed<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let large = size >= zeroing::LARGE;
-        let is_worth_it = size > MEDIUM_MAX && arena.zeroing.note_asked(size);
-        let lazily = large && is_worth_it && arena.is_little_written();
+        let next_to_all_large = size > MEDIUM_MAX && arena.zeroing.note_asked(size);
+        let is_worth_it = large && (next_to_all_large || size >= zeroing::HUGE);
+        let lazily = is_worth_it && arena.is_little_written();
         let prefer = if lazily { Prefer::Clean } else { Prefer::Dirty };
         let given = self.take(arena, size, UNIT, prefer)?;
         let run = arena.granule_of(given.address).filter(|_| large);

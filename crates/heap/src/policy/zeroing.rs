@@ -5,11 +5,14 @@
 //! times as much as clearing a page. So it is worth it for a program that writes to little of what
 //! it asks to be zero, a large table for instance, and only for such a one. Nor is it worth it for
 //! a program that asks for much that is too small to be given back: that is written to, and would
-//! find the pages gone that were given back for the large.
+//! find the pages gone that were given back for the large, unless these are much larger.
 
 /// From this size on memory is given back, if that is worth it: for less, the call costs as much as
 /// clearing.
 pub const LARGE: usize = 128 << 10;
+/// From this size on memory is given back whatever else is asked for: a large table is not to
+/// become resident as a whole because of small ones.
+pub const HUGE: usize = 8 * LARGE;
 /// All of the memory that was asked to be zero, as a share.
 const ALL: u32 = 256;
 /// A look at one page counts for this part of what is known.

@@ -21,10 +21,21 @@ fn write(address: usize, size: usize) {
 /// Takes zeroed memory, writes to so many bytes of it and frees it, so often. Returns the bytes
 /// that were given back to the system for it.
 fn rounds(estate: &Estate<Fake>, thread: &mut Thread<Fake>, count: usize, written: usize) -> usize {
+    rounds_of(&[LARGE], estate, thread, count, written)
+}
+
+/// The same of objects of several sizes in turn.
+fn rounds_of(
+    sizes: &[usize],
+    estate: &Estate<Fake>,
+    thread: &mut Thread<Fake>,
+    count: usize,
+    written: usize,
+) -> usize {
     let before = estate.arena().system().purged();
-    for _ in 0..count {
-        let object = thread.alloc_zeroed(LARGE).unwrap();
-        assert!(is_zero(object, LARGE));
+    for &size in sizes.iter().cycle().take(count * sizes.len()) {
+        let object = thread.alloc_zeroed(size).unwrap();
+        assert!(is_zero(object, size));
         write(object, written);
         thread.free(object);
     }
@@ -45,6 +56,22 @@ fn large_memory_that_is_written_to_is_cleared_once_that_is_known() {
     let mut thread = Thread::new(&estate);
     let purged = rounds(&estate, &mut thread, 100, LARGE);
     assert!(purged <= LARGE, "{purged} bytes were given back");
+}
+
+#[test]
+fn memory_around_the_size_from_which_it_is_given_back_is_cleared() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let (small, large) = (100 << 10, 300 << 10);
+    let purged = rounds_of(&[large], &estate, &mut thread, 100, 100);
+    assert!(purged >= 90 * large, "{purged} bytes were given back");
+    // A quarter of it is too small.
+    let purged = rounds_of(&[small, large], &estate, &mut thread, 1000, 100);
+    assert!(purged <= 500 * large, "{purged} bytes were given back");
+    assert_eq!(rounds_of(&[small, large], &estate, &mut thread, 100, 100), 0);
+    // What is much larger is given back all the same.
+    let purged = rounds_of(&[small, LARGE, small], &estate, &mut thread, 100, 100);
+    assert!(purged >= 95 * LARGE, "{purged} bytes were given back");
 }
 
 #[test]
