@@ -92,8 +92,8 @@ fn word_of(info: &Info, object: usize, n: usize) -> (usize, usize) {
 
 /// How many of some objects stand in a row with one before them, the `n`th of its slab, each next
 /// to the one before, all in one direction and with bits in one word; and their bits. What was
-/// allocated at once and freed in that order, or in the other, takes half of the instructions that
-/// it takes to look at each.
+/// allocated at once and freed in that order, or in the other, takes a third of the instructions
+/// that it takes to look at each.
 #[inline]
 fn in_order(info: &Info, first: usize, n: usize, others: &[usize]) -> (usize, u64) {
     let (size, bit) = (info.size as usize, n % 64);

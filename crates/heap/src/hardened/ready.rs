@@ -20,6 +20,9 @@ const PLACES: usize = 32;
 /// The most bytes of memory.
 const MOST_BYTES: u32 = 2 << 20;
 
+// Who finds no room for one finds another that can leave.
+const _: () = assert!(MOST_CLEARED <= MOST_BYTES as usize);
+
 /// A run that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cleared {
@@ -85,6 +88,7 @@ impl Ready {
             // One after the other, so that none stays for ever that nobody takes.
             let next = self.next.load(Ordering::Relaxed) as usize;
             let n = (next..PLACES).chain(0..next).find(|&n| self.at(n).is_some());
+            debug_assert!(n.is_some());
             self.next.store(n.map_or(0, |n| (n + 1) % PLACES) as u32, Ordering::Relaxed);
             n.and_then(|n| self.leave(n)).map_or(Ok(()), Err)
         })
