@@ -44,6 +44,9 @@ impl<S: System> Arena<S> {
         assert_eq!(granules.used, census.slab_granules + census.run_granules, "used granules");
         let dirty: usize = (0..self.committed_blocks()).map(|b| self.check_block(Block(b))).sum();
         assert_eq!(granules.dirty, dirty, "dirty free granules");
+        if granules.used == 0 {
+            assert_eq!(self.hardening.sums(), (0, 0), "freed runs that wait, and what they keep");
+        }
         census
     }
 

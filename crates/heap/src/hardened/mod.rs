@@ -99,6 +99,11 @@ impl Hardening {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// The same, and the bytes of memory that those have kept which wait: for checks.
+    pub(crate) fn sums(&self) -> (usize, usize) {
+        (self.waiting(), self.kept.load(Ordering::Relaxed))
+    }
+
     /// Whether no other thread than the caller's has begun so far: one may do so at any time.
     #[inline]
     fn is_alone(&self) -> bool {

@@ -42,6 +42,9 @@ fn what_cannot_be_made_accessible_again_waits_until_it_can() {
             arena.purge_all();
             assert!(waiting > 0);
             assert_eq!(arena.granules_in_use().used, 0, "{size} bytes");
+            // Among others, that what is counted of freed runs is none.
+            // SAFETY: no thread is inside the allocator.
+            unsafe { arena.check() };
             thread.end(arena).unwrap();
         }
         // SAFETY: nobody uses it any longer.
@@ -82,6 +85,37 @@ fn what_cannot_be_made_accessible_when_its_thread_ends_can_be_had_later() {
             // SAFETY: as above.
             unsafe { thread.free(arena, address) }.unwrap();
             thread.end(arena).unwrap();
+        }
+        // SAFETY: nobody uses it any longer.
+        unsafe { Arena::destroy(arena) };
+    }
+}
+
+#[test]
+fn of_runs_that_were_ready_and_could_not_be_given_back_nothing_stays_counted() {
+    for size in [40_000, 128 << 10] {
+        let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
+        {
+            // SAFETY: made just now, and destroyed below.
+            let arena = unsafe { arena.as_ref() };
+            let mut thread = Thread::new(arena, 1);
+            let all: Vec<usize> =
+                (0..COUNT).map(|_| thread.allocate(arena, size, 16).unwrap().unwrap()).collect();
+            for address in all {
+                // SAFETY: allocated by this test, which does not use it any longer.
+                unsafe { thread.free(arena, address) }.unwrap();
+            }
+            // Those that have waited longest are ready by now, and have their fences.
+            arena.system().keep_guarded(true);
+            arena.purge_all();
+            thread.end(arena).unwrap();
+            arena.purge_all();
+            assert!(arena.granules_in_use().used > 0, "{size} bytes: fences were taken away");
+            arena.system().keep_guarded(false);
+            arena.purge_all();
+            assert_eq!(arena.granules_in_use().used, 0, "{size} bytes");
+            // SAFETY: no thread is inside the allocator.
+            unsafe { arena.check() };
         }
         // SAFETY: nobody uses it any longer.
         unsafe { Arena::destroy(arena) };
