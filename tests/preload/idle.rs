@@ -2,7 +2,7 @@
 //! takes, and that the program does not notice.
 
 use crate::support::child::Child;
-use crate::support::compile;
+use crate::support::{compile, tools};
 
 fn program(case: &str) -> Child {
     Child::new(compile::c("idle.c")).arg(case).freehold()
@@ -11,6 +11,13 @@ fn program(case: &str) -> Child {
 #[test]
 fn memory_returns_while_all_threads_sleep_and_the_helper_ends() {
     program("memory returns").run().succeeded();
+}
+
+#[test]
+fn what_sleeping_threads_have_at_hand_returns_as_well() {
+    if program("at hand").run().succeeded().out() == "no barrier\n" {
+        tools::skip("membarrier(2) is not to be had here");
+    }
 }
 
 #[test]

@@ -21,9 +21,11 @@ use crate::layout::{GRANULE, GRANULE_SHIFT, at};
 use crate::magazine::{EMPTY, FULL, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
+use core::mem::offset_of;
 use core::num::NonZeroUsize;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering, compiler_fence};
+use freehold_sync::turn::Turn;
 use freehold_sys::System;
 use freehold_sys::signal::replace;
 
@@ -97,11 +99,14 @@ pub struct ThreadCache {
     /// Whether the thread has seen that a background thread should be started.
     pub(crate) wants_help: bool,
     /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
-    /// for a lock that its own thread may hold.
-    busy: bool,
+    /// for a lock that its own thread may hold, and nobody else may take what the thread has at
+    /// hand.
+    pub(crate) turn: Turn,
 }
 
 const _: () = assert!(MAGAZINES <= u64::BITS as usize);
+// No thread may have the name of nobody among those who are summoned.
+const _: () = assert!(offset_of!(ThreadCache, turn) % align_of::<ThreadCache>() != 0);
 
 impl Default for ThreadCache {
     fn default() -> Self {
@@ -125,7 +130,7 @@ impl ThreadCache {
             hint: 0,
             holding: Holding::None,
             wants_help: false,
-            busy: false,
+            turn: Turn::new(),
         }
     }
 
@@ -499,20 +504,6 @@ impl ThreadCache {
         self.hint
     }
 
-    /// Whether the thread is inside a slow path.
-    pub fn is_busy(&self) -> bool {
-        self.busy
-    }
-
-    /// Marks the thread as inside a slow path or not. The fences keep the compiler from moving work
-    /// out of the marked part; a signal handler runs on the same thread and needs no more.
-    #[inline]
-    pub fn set_busy(&mut self, busy: bool) {
-        compiler_fence(Ordering::SeqCst);
-        self.busy = busy;
-        compiler_fence(Ordering::SeqCst);
-    }
-
     /// Whether it is time to start a background thread. Says so once.
     #[inline]
     pub fn take_wish_for_help(&mut self) -> bool {
@@ -534,6 +525,7 @@ impl ThreadCache {
         if let Some(heap) = arena.lease() {
             self.holding = Holding::Exclusive;
             self.heap = ptr::from_ref(heap);
+            heap.holder.begin(&self.turn);
             self.use_map_of(heap);
         }
     }
@@ -569,7 +561,10 @@ impl ThreadCache {
         let outbox = core::mem::replace(&mut self.outbox, ptr::null_mut());
         if !outbox.is_null() {
             // SAFETY: leased to this thread, just emptied, and forgotten.
-            unsafe { arena.outboxes.give_back(outbox) };
+            unsafe {
+                (*outbox).holder.end();
+                arena.outboxes.give_back(outbox);
+            }
         }
         let heap = self.heap();
         self.heap = ptr::null();

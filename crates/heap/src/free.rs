@@ -373,6 +373,10 @@ impl ThreadCache {
     #[cold]
     fn lease_outbox<S: System>(&mut self, arena: &Arena<S>) {
         self.outbox = arena.outboxes.lease(&arena.system).unwrap_or(ptr::null_mut());
+        // SAFETY: leased to this thread.
+        if let Some(outbox) = unsafe { self.outbox.as_ref() } {
+            outbox.holder.begin(&self.turn);
+        }
     }
 
     /// Puts objects into the outbox, if there is one with room for them.

@@ -21,6 +21,7 @@ use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
 use crate::policy::retain;
+use crate::reclaim::Holder;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
@@ -76,6 +77,8 @@ pub struct Heap {
     exclusive: bool,
     /// Whether a thread has the lease.
     pub(crate) leased: AtomicBool,
+    /// Which thread that is.
+    pub(crate) holder: Holder,
     /// The link of the stack of idle heaps.
     pub(crate) link: AtomicU32,
     /// Where granules for slabs, and where those for runs come from.
@@ -166,6 +169,7 @@ impl Heap {
             (&raw mut (*place).id).write(id);
             (&raw mut (*place).exclusive).write(exclusive);
             (&raw mut (*place).leased).write(AtomicBool::new(false));
+            (&raw mut (*place).holder).write(Holder::nobody());
             (&raw mut (*place).link).write(AtomicU32::new(0));
             (&raw mut (*place).slab_home).write(Home::default());
             (&raw mut (*place).run_home).write(Home::default());

@@ -10,7 +10,6 @@
 //! exclusive ones. A heap is made when it is first needed.
 
 use crate::arena::Arena;
-use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
 use crate::order;
 use crate::policy::retain;
@@ -86,20 +85,10 @@ impl<S: System> Arena<S> {
     /// # Safety
     /// The caller's thread has the lease and does not use it afterwards, or its thread is gone.
     pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
-        // SAFETY: the leaseholder alone uses the medium bins.
-        let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
-        released += self.let_go_of_runs(heap);
-        for class in (1..=SMALL_CLASSES as u8).map(Class) {
-            // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
-            while let Some(rounds) = unsafe { heap.with_depots(|it| it.empty_one(class)) } {
-                released += self.send_each_home(class, rounds.as_slice());
-            }
-        }
-        let closed = heap.close_inboxes(|class, objects| {
-            released += self.send_each_home(class, objects);
-            Ok::<(), core::convert::Infallible>(())
-        });
-        let Ok(()) = closed;
+        heap.holder.end();
+        // A second free that is found out now stays unnamed: the thread that would do so is gone.
+        // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
+        let mut released = unsafe { self.let_go_of_what_is_at_hand(heap, |_| ()) };
         heap.set_receives(false);
         let mut held = heap.hold();
         self.let_go_of_slabs(&mut held);

@@ -15,6 +15,7 @@ extern crate std;
 
 pub mod arena;
 pub mod blocks;
+mod busy;
 pub mod cache;
 mod check;
 pub mod class;
@@ -41,6 +42,7 @@ pub mod policy;
 mod pool;
 mod populate;
 pub mod purge;
+mod reclaim;
 mod remote_free;
 mod resize;
 mod runs;

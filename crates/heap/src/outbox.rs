@@ -12,6 +12,7 @@ use crate::magazine::Fresh;
 use crate::magazine::MAGAZINES;
 use crate::parcel::{self, Parcel};
 use crate::policy::{grow, retain};
+use crate::reclaim::Holder;
 use crate::stock::Stocked;
 use crate::tables::{FAR_WORDS, NEAR_WORDS};
 use freehold_sync::atomic::AtomicU32;
@@ -115,6 +116,8 @@ pub(crate) struct Outbox {
     parcels: [Parcel; MAGAZINES],
     /// The link of the stack of outboxes that no thread has.
     link: AtomicU32,
+    /// The thread that has it. Zero is nobody.
+    pub(crate) holder: Holder,
 }
 
 impl Stocked for Outbox {

@@ -13,6 +13,7 @@
 use crate::arena::Arena;
 use crate::class::{Class, PARCEL_CLASSES};
 use crate::heap::Heap;
+use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::{Magazine, ROUNDS, Rounds, SLOT};
 use crate::outbox::Outbox;
@@ -187,16 +188,24 @@ impl<S: System> Arena<S> {
         Some(parcel.empty())
     }
 
-    /// Sends objects home to their slabs one by one: for when there is no outbox to gather them.
-    pub(crate) fn send_each_home(&self, class: Class, objects: &[usize]) -> u32 {
+    /// Sends objects home to their slabs one by one, for when there is no outbox to gather them,
+    /// and calls `twice` with each that was free already.
+    pub(crate) fn send_each_home(
+        &self,
+        class: Class,
+        objects: &[usize],
+        mut twice: impl FnMut(Invalid),
+    ) -> u32 {
         let mut released = 0;
         for &address in objects {
             let offset = address - self.tables.region;
             let g = Granule((offset / GRANULE) as u32);
             let Some(index) = class.object_at(offset % GRANULE) else { continue };
             let bit = core::iter::once((index / 64, 1 << (index % 64)));
-            // An error says that it was freed twice; the process that would report it is gone.
-            released += self.send_home(class, g, bit, 1, None).unwrap_or(0);
+            match self.send_home(class, g, bit, 1, None) {
+                Ok(granules) => released += granules,
+                Err(()) => twice(Invalid::FreedTwice { address }),
+            }
         }
         released
     }

@@ -15,6 +15,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
+use crate::invalid::Invalid;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
 use crate::policy::{grow, purge};
@@ -102,9 +103,19 @@ pub struct Watch {
     claimed: [usize; purge::TICKS_REMEMBERED],
     /// Slabs that were put into pools, likewise.
     pooled: [u32; purge::TICKS_REMEMBERED],
+    /// Whether what threads have at hand is taken from them.
+    reclaims: bool,
 }
 
 impl Watch {
+    /// One that also [reclaims](Arena::reclaim) what threads have at hand.
+    ///
+    /// # Safety
+    /// As for [`Arena::reclaim`], for every arena that this is used with.
+    pub unsafe fn reclaiming() -> Self {
+        Self { reclaims: true, ..Self::default() }
+    }
+
     /// Whether the program took memory, or gave some back, in the last tick.
     pub fn has_seen_somebody(&self) -> bool {
         self.claimed[0] > 0 || self.pooled[0] > 0
@@ -188,7 +199,8 @@ impl<S: System> Arena<S> {
     /// Purges what nobody is likely to claim, by what `watch` has seen in the last ticks. Returns
     /// whether there is more to come: if not, it need not be called again until
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
-    pub fn purge_idle(&self, watch: &mut Watch) -> bool {
+    /// An error is a second free that was found out; nothing else has come of it.
+    pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
         self.give_back_shut();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
@@ -200,6 +212,10 @@ impl<S: System> Arena<S> {
         let at_rest = watch.is_at_rest();
         if at_rest {
             self.release_ready();
+        }
+        if watch.reclaims && (at_rest || tick.is_multiple_of(purge::TICKS_TO_RECLAIM)) {
+            // SAFETY: whoever made this watch has promised what that needs.
+            unsafe { self.reclaim()? };
         }
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();
@@ -218,7 +234,7 @@ impl<S: System> Arena<S> {
             dirty = dirty.saturating_sub(purged);
         }
         self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
-        !at_rest
+        Ok(!at_rest)
     }
 
     /// Whether memory was purged a moment ago, by whomever.

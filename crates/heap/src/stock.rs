@@ -62,6 +62,12 @@ impl<T: Stocked> Stock<T> {
         self.made.load(Ordering::Relaxed) as usize
     }
 
+    /// All that were made, whoever has them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = *mut T> {
+        // Acquire pairs with the Release in `make`.
+        (0..self.made.load(Ordering::Acquire)).map(|n| self.nth(n))
+    }
+
     fn nth(&self, n: u32) -> *mut T {
         // Relaxed: whoever knows a number got it from the stack or made it, which comes after the
         // place was written.
@@ -98,7 +104,8 @@ impl<T: Stocked> Stock<T> {
                 // SAFETY: committed, never used, and nobody else knows of it.
                 unsafe { T::make_at(self.nth(n as u32)) };
             }
-            self.made.store(all as u32, Ordering::Relaxed);
+            // Release pairs with the Acquire in `all`.
+            self.made.store(all as u32, Ordering::Release);
             Some(self.nth(n as u32))
         })
     }

@@ -12,7 +12,7 @@
 //! It is no thread of the C library's (`freehold_sys::thread` says why), calls nothing but the
 //! arena, and blocks every signal. `FREEHOLD_BACKGROUND=0` in the environment forbids it.
 
-use crate::process;
+use crate::{process, report};
 use freehold_heap::arena::Arena;
 use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_ALONE};
 use freehold_heap::purge::Watch;
@@ -75,7 +75,11 @@ fn is_permitted() -> bool {
 extern "C" fn body() {
     let Some(arena) = process::any_arena() else { return };
     thread::set_name(c"freehold");
-    let mut watch = Watch::default();
+    // In a mode it is not the threads' own caches that objects are taken from.
+    let in_mode = process::existing_arena().is_none();
+    // SAFETY: a cache is part of its thread's own storage, and used by `slow`, `exit` and `fork`,
+    // which mark the thread as busy, but for the fast path.
+    let mut watch = if in_mode { Watch::default() } else { unsafe { Watch::reclaiming() } };
     loop {
         // Only this thread says so, for as long as it is there.
         arena.set_helped(true);
@@ -87,7 +91,7 @@ extern "C" fn body() {
         }
         // Once more for those who have released in between, and left it to this thread. Nothing
         // orders that: what this look misses waits for the next one of a thread that frees.
-        if !arena.purge_idle(&mut watch) {
+        if !purge(arena, &mut watch) {
             return;
         }
     }
@@ -97,7 +101,7 @@ extern "C" fn body() {
 /// before: because it is told to, or because the program goes on with one thread.
 fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
     let mut alone = 0;
-    while arena.purge_idle(watch) {
+    while purge(arena, watch) {
         let busy_alone = watch.has_seen_somebody() && !arena.has_several_threads();
         alone = if busy_alone { alone + 1 } else { 0 };
         if alone > TICKS_ALONE || ROOM.sleep(TICK_MILLISECONDS) {
@@ -105,4 +109,12 @@ fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
         }
     }
     false
+}
+
+/// Purges once what is not claimed. Returns whether there is more to come.
+fn purge(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
+    match arena.purge_idle(watch) {
+        Ok(more) => more,
+        Err(invalid) => report::invalid("free", invalid),
+    }
 }

@@ -96,7 +96,7 @@ unsafe extern "C" fn after_in_child() {
         image::reset();
         match mode::current() {
             Some(mode) => mode.after_fork_in_child(arena),
-            None => arena.after_fork_in_child(cache.heap()),
+            None => cache.after_fork_in_child(arena),
         }
         cache.set_busy(false);
     }

@@ -148,17 +148,20 @@ fn refill(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
-    let object = allocate_medium_at_hand(size).or_else(|| allocate_hardened(size));
-    match object {
+    match allocate_medium_at_hand(size) {
         Some(object) => object.as_ptr(),
-        None => allocate_rarely(size),
+        None => allocate_otherwise(size),
     }
 }
 
-/// Gives out a small object that the thread has at hand in hardened mode, if `size` is that of one.
-#[inline]
-fn allocate_hardened(size: usize) -> Option<NonNull<u8>> {
-    AtHand::of_this_thread()?.allocate(size)
+/// Gives out `size` bytes: a small object that the thread has at hand in hardened mode, or what it
+/// has not. (Part of `allocate`, it would have that save what it need not.)
+#[inline(never)]
+fn allocate_otherwise(size: usize) -> *mut u8 {
+    match AtHand::of_this_thread().and_then(|thread| thread.allocate(size)) {
+        Some(object) => object.as_ptr(),
+        None => allocate_rarely(size),
+    }
 }
 
 /// Gives out a medium object that the thread has at hand, if `size` is that of one and it has any.
@@ -174,10 +177,9 @@ fn pop_medium(size: usize) -> Option<Given> {
     }
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if cache.is_busy() {
+    if cache.is_busy() || !cache.try_set_busy() {
         return None;
     }
-    cache.set_busy(true);
     let given = cache.pop_medium(Class::of_medium(size));
     cache.set_busy(false);
     given
@@ -207,8 +209,9 @@ fn allocate_medium(size: usize) -> *mut u8 {
 
 #[inline(never)]
 fn allocate_run(cache: &mut ThreadCache, size: usize) -> *mut u8 {
-    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy()) {
-        cache.set_busy(true);
+    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy())
+        && cache.try_set_busy()
+    {
         let hot = cache.pop_run(arena, size);
         cache.set_busy(false);
         if let Some(address) = hot {
@@ -331,7 +334,10 @@ unsafe fn deallocate_small(
     object: *mut u8,
     (g, class): (Granule, Class),
 ) {
-    cache.set_busy(true);
+    if !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
     // SAFETY: the caller gives the object up, and found it there.
     let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
     if matches!(aside, PutAside::Done) {
@@ -354,7 +360,10 @@ unsafe fn deallocate_medium(
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_rarely(object) };
     };
-    cache.set_busy(true);
+    if !cache.try_set_busy() {
+        // SAFETY: as above.
+        return unsafe { deallocate_rarely(object) };
+    }
     // SAFETY: as above.
     let kept = unsafe { cache.keep_medium(arena, place, object.addr()) };
     cache.set_busy(false);
@@ -379,7 +388,10 @@ unsafe fn deallocate_medium_elsewhere(
     index: usize,
 ) {
     let place = InSlab { class, slab, index };
-    cache.set_busy(true);
+    if !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
     // SAFETY: the caller gives the object up, and found it there.
     let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
     cache.set_busy(false);
@@ -392,7 +404,10 @@ unsafe fn deallocate_medium_elsewhere(
 /// Takes back a run.
 #[inline(never)]
 unsafe fn deallocate_run(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
-    cache.set_busy(true);
+    if !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
     cache.set_busy(false);

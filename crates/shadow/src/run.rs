@@ -34,7 +34,8 @@ pub fn run(bytes: &[u8]) {
         estate: &estate,
         threads: [const { None }; THREADS],
         shadow: Shadow::default(),
-        watch: Watch::default(),
+        // SAFETY: all threads' steps are taken by this one, one after the other.
+        watch: unsafe { Watch::reclaiming() },
         may_be_refused: false,
     };
     let mut done = 0;
@@ -205,7 +206,7 @@ impl<'a> Sequence<'a> {
                 self.may_be_refused = true;
             }
             _ => {
-                self.estate.arena().purge_idle(&mut self.watch);
+                self.estate.arena().purge_idle(&mut self.watch).expect("nothing is freed twice");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! A thread of a program, as the heap sees it: the steps are those of the runtime.
+//! A thread of a program, as the heap sees it: the steps are those of the runtime, and all but the
+//! fast path are taken in turns.
 
 use crate::estate::Estate;
 use freehold_heap::arena::Arena;
@@ -32,14 +33,23 @@ impl<'a, S: System> Thread<'a, S> {
         self.alloc_aligned(size, 16)
     }
 
+    /// Does what others may do in the thread's place while it is out.
+    fn in_turn<R>(&mut self, f: impl FnOnce(&mut ThreadCache, &Arena<S>) -> R) -> R {
+        self.cache.set_busy(true);
+        let result = f(&mut self.cache, self.arena);
+        self.cache.set_busy(false);
+        result
+    }
+
     /// Allocates at a multiple of a power of two.
     pub fn alloc_aligned(&mut self, size: usize, align: usize) -> Option<usize> {
-        self.cache.take(self.arena, size, align, Prefer::Dirty).map(|given| given.address)
+        let given = self.in_turn(|cache, arena| cache.take(arena, size, align, Prefer::Dirty));
+        given.map(|given| given.address)
     }
 
     /// Memory that is zero.
     pub fn alloc_zeroed(&mut self, size: usize) -> Option<usize> {
-        self.cache.take_zeroed(self.arena, size)
+        self.in_turn(|cache, arena| cache.take_zeroed(arena, size))
     }
 
     /// Frees an object.
@@ -59,22 +69,23 @@ impl<'a, S: System> Thread<'a, S> {
         // SAFETY: the test gives the object up.
         unsafe {
             // The same ways as in the runtime.
-            let cache = &mut self.cache;
-            if cache.keep(self.arena.region(), address) {
+            if self.cache.keep(self.arena.region(), address) {
                 return Ok(());
             }
-            let aside = cache.put_aside(self.arena, address);
-            if cache.post(self.arena, address, aside) {
-                return Ok(());
-            }
-            cache.free_slow(self.arena, address)
+            self.in_turn(|cache, arena| {
+                let aside = cache.put_aside(arena, address);
+                if cache.post(arena, address, aside) {
+                    return Ok(());
+                }
+                cache.free_slow(arena, address)
+            })
         }
     }
 
     /// Changes the size of an object, which may move; `None` without memory.
     pub fn resize(&mut self, address: usize, size: usize) -> Option<usize> {
         // SAFETY: the test owns the object.
-        unsafe { self.cache.resize(self.arena, address, size) }.unwrap()
+        self.in_turn(|cache, arena| unsafe { cache.resize(arena, address, size) }).unwrap()
     }
 
     /// The bytes that can be used.
@@ -85,7 +96,7 @@ impl<'a, S: System> Thread<'a, S> {
 
 impl<S: System> Drop for Thread<'_, S> {
     fn drop(&mut self) {
-        let ended = self.cache.end(self.arena);
+        let ended = self.in_turn(ThreadCache::end);
         if !std::thread::panicking() {
             ended.unwrap();
         }

@@ -10,6 +10,26 @@ pub use loom::sync::atomic::{
 };
 
 pub use core::sync::atomic::compiler_fence;
+#[cfg(not(loom))]
+pub use core::sync::atomic::fence;
+#[cfg(loom)]
+pub use loom::sync::atomic::fence;
+
+/// This thread's side of a barrier that another one makes all threads pass (`membarrier(2)`): the
+/// compiler keeps the order, and nothing is executed. Under the model, which has no such barrier,
+/// it is one of the processor's, if it `is_there`.
+#[inline(always)]
+pub(crate) fn light_fence(is_there: bool) {
+    #[cfg(not(loom))]
+    {
+        let _ = is_there;
+        compiler_fence(Ordering::SeqCst);
+    }
+    #[cfg(loom)]
+    if is_there {
+        fence(Ordering::SeqCst);
+    }
+}
 
 /// Tells the processor that this is a wait loop; under the model, lets another thread run.
 pub fn pause() {

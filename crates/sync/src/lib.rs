@@ -25,4 +25,5 @@ pub mod published;
 pub mod question;
 pub mod rank;
 pub mod stack;
+pub mod turn;
 pub mod word;

@@ -264,6 +264,14 @@ impl System for Fake {
         self.allowed() && unsafe { self.real.move_pages(from, to, bytes) }
     }
 
+    fn barrier(&self) -> bool {
+        self.allowed() && self.real.barrier()
+    }
+
+    fn peek(&self, at: usize) -> Option<u8> {
+        if self.allowed() { self.real.peek(at) } else { None }
+    }
+
     fn address_space_left(&self) -> usize {
         self.asked_for_space.fetch_add(1, SeqCst);
         self.address_space

@@ -36,7 +36,9 @@ pub mod number {
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
     pub const PRLIMIT64: usize = 302;
+    pub const PROCESS_VM_READV: usize = 310;
     pub const GETRANDOM: usize = 318;
+    pub const MEMBARRIER: usize = 324;
     pub const EXIT_GROUP: usize = 231;
     pub const UNSHARE: usize = 272;
     pub const SETNS: usize = 308;
@@ -77,6 +79,8 @@ pub mod number {
     pub const PRLIMIT64: usize = 261;
     pub const GETRANDOM: usize = 278;
     pub const SETNS: usize = 268;
+    pub const PROCESS_VM_READV: usize = 270;
+    pub const MEMBARRIER: usize = 283;
 }
 
 /// Makes system call `number` and returns what the kernel returned: a value, or a negated error.

@@ -117,6 +117,14 @@ pub trait System: Sync {
     /// Both ranges are committed, do not overlap, and are in use by nobody but the caller.
     unsafe fn move_pages(&self, from: usize, to: usize, bytes: usize) -> bool;
 
+    /// Makes every thread of the process that runs pass a barrier: what each did before it is done
+    /// before what each does afterwards. Returns `false` where that cannot be had, or cannot be
+    /// asked for without danger.
+    fn barrier(&self) -> bool;
+
+    /// The byte at an address, whatever is there. `None` if nothing is, or if that cannot be had.
+    fn peek(&self, at: usize) -> Option<u8>;
+
     /// Bytes of address space the process may still map (`usize::MAX` when there is no limit).
     fn address_space_left(&self) -> usize;
 

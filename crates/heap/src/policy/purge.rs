@@ -55,6 +55,11 @@ pub const SLABS_WORTH_A_THREAD: usize = 4 << 20;
 /// seldom.
 pub const TICKS_IN_POOL: u32 = 50;
 
+/// In how many ticks of a program that goes on allocating it is looked which of its threads do not,
+/// to take what they have at hand: that of a thread which has only just left the allocator is taken
+/// as well, and seldom is cheap enough.
+pub const TICKS_TO_RECLAIM: u32 = 20;
+
 /// The bytes that may be claimed in a [tick](TICK_MILLISECONDS), when these were in the last ones.
 pub fn demand(claimed: [usize; TICKS_REMEMBERED]) -> usize {
     claimed.into_iter().fold(0, usize::max)

@@ -18,7 +18,7 @@ fn burst(thread: &mut Thread<Fake>, mebibytes: usize) {
 /// One look of the background thread; what is dirty afterwards, in MiB, and whether it goes on.
 fn tick(estate: &Estate<Fake>, watch: &mut Watch) -> (usize, bool) {
     estate.arena().system().advance(TICK_MILLISECONDS);
-    let more = estate.arena().purge_idle(watch);
+    let more = estate.arena().purge_idle(watch).unwrap();
     ((estate.arena().granules_in_use().dirty * GRANULE) >> 20, more)
 }
 

@@ -8,6 +8,7 @@ mod many_threads;
 mod one_thread;
 mod parcels;
 mod populating;
+mod reclaiming;
 mod scavenging;
 mod slab_purging;
 mod support;

@@ -6,7 +6,7 @@ use freehold_heap::class::{MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::layout::GRANULE;
 use freehold_sys::fake::Fake;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -66,10 +66,24 @@ fn trade(
 
 /// Lets `threads` of them trade, and checks at the end that nothing was lost.
 fn trade_among(threads: usize, steps: usize, max: usize, system: Fake) {
+    trade_beside(|_, _| (), threads, steps, max, system);
+}
+
+/// Likewise, while `another` thread does something until it is told that all is over. Returns what
+/// that returns.
+pub(crate) fn trade_beside<R: Send>(
+    another: impl FnOnce(&Estate<Fake>, &AtomicBool) -> R + Send,
+    threads: usize,
+    steps: usize,
+    max: usize,
+    system: Fake,
+) -> R {
     let estate = Estate::new(system);
+    let over = AtomicBool::new(false);
     let mut random = Random::new();
     let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
-    let mailboxes: Vec<_> = thread::scope(|scope| {
+    let (mailboxes, result): (Vec<_>, _) = thread::scope(|scope| {
+        let another = scope.spawn(|| another(&estate, &over));
         let traders: Vec<_> = mailboxes
             .into_iter()
             .map(|mailbox| {
@@ -80,7 +94,10 @@ fn trade_among(threads: usize, steps: usize, max: usize, system: Fake) {
                 })
             })
             .collect();
-        traders.into_iter().map(|trader| trader.join().unwrap()).collect()
+        let ended: Vec<_> = traders.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        over.store(true, SeqCst);
+        let mailboxes = ended.into_iter().map(Result::unwrap).collect();
+        (mailboxes, another.join().unwrap())
     });
     let mut last = Thread::new(&estate);
     for message in mailboxes.iter().flat_map(Receiver::try_iter) {
@@ -93,6 +110,7 @@ fn trade_among(threads: usize, steps: usize, max: usize, system: Fake) {
     let census = unsafe { estate.arena().check() };
     assert_eq!(census.objects_out, 0, "objects were lost");
     assert_eq!(census.run_granules, 0, "runs were lost");
+    result
 }
 
 #[test]

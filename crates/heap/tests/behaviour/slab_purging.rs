@@ -98,7 +98,7 @@ fn the_background_thread_does_it_when_nothing_is_claimed_any_more() {
     let mut purged = Vec::new();
     for _ in 0..=TICKS_REMEMBERED {
         estate.arena().system().advance(TICK_MILLISECONDS);
-        estate.arena().purge_idle(&mut watch);
+        estate.arena().purge_idle(&mut watch).unwrap();
         purged.push(estate.arena().system().purged());
     }
     let last = purged[TICKS_REMEMBERED] - purged[TICKS_REMEMBERED - 1];
@@ -137,7 +137,7 @@ fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
         let block = thread.alloc(3 * BLOCK).unwrap();
         thread.free(block);
         estate.arena().system().advance(TICK_MILLISECONDS);
-        assert!(estate.arena().purge_idle(&mut watch));
+        assert!(estate.arena().purge_idle(&mut watch).unwrap());
         purged.push(estate.arena().system().purged() - before);
     }
     let last = purged.len() - 1;

@@ -44,25 +44,27 @@ pub(super) enum Misuse {
 }
 
 impl Heap {
-    pub(super) const NEW: Self = Self {
-        options: Options {
-            audit: false,
-            patterns: false,
-            guards: false,
-            firewall: 0,
-            failing: 0,
-            seed: 0,
-            leaks: false,
-            signal: 0,
-        },
-        table: Table::NONE,
-        cache: ThreadCache::new(),
-        oldest: ptr::null_mut(),
-        newest: ptr::null_mut(),
-        waiting: 0,
-        waiting_bytes: 0,
-        random: 0,
-    };
+    pub(super) const fn new() -> Self {
+        Self {
+            options: Options {
+                audit: false,
+                patterns: false,
+                guards: false,
+                firewall: 0,
+                failing: 0,
+                seed: 0,
+                leaks: false,
+                signal: 0,
+            },
+            table: Table::NONE,
+            cache: ThreadCache::new(),
+            oldest: ptr::null_mut(),
+            newest: ptr::null_mut(),
+            waiting: 0,
+            waiting_bytes: 0,
+            random: 0,
+        }
+    }
 
     /// Begins. Returns whether there is room for what must be remembered.
     pub(super) fn begin(&mut self, options: Options) -> bool {

@@ -48,7 +48,7 @@ struct Debugged {
 unsafe impl Sync for Debugged {}
 
 static DEBUGGED: Debugged =
-    Debugged { lock: Lock::new(order::DEBUGGING), heap: UnsafeCell::new(Heap::NEW) };
+    Debugged { lock: Lock::new(order::DEBUGGING), heap: UnsafeCell::new(Heap::new()) };
 
 /// Whether who calls is remembered. Written before there is an arena.
 static AUDIT: AtomicBool = AtomicBool::new(false);

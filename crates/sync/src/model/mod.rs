@@ -3,13 +3,14 @@
 //!
 //! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
 //! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
-//! does a broken invariant. The scenarios S1 to S17 and the invariants I1 to I10 are those of
+//! does a broken invariant. The scenarios S1 to S18 and the invariants I1 to I10 are those of
 //! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
 
 mod broken;
 mod clocks;
 mod questions;
 mod scenarios;
+mod turns;
 
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::freed::{self, Orders};
