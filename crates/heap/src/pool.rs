@@ -27,6 +27,11 @@ pub(crate) struct Pool {
     tick: AtomicU32,
 }
 
+/// Bytes of a slab.
+fn slab_bytes(class: Class) -> usize {
+    usize::from(class.info().granules) * GRANULE
+}
+
 /// A slab as a link: its granule plus one.
 const fn link_to(g: Granule) -> u32 {
     g.0 + 1
@@ -47,6 +52,11 @@ impl Pool {
             entered: AtomicU32::new(0),
             tick: AtomicU32::new(0),
         }
+    }
+
+    /// Bytes of the slabs that were put in since the last tick, if this is the class's pool.
+    fn entered_bytes(&self, class: Class) -> usize {
+        self.entered.load(Ordering::Relaxed) as usize * slab_bytes(class)
     }
 
     /// Begins a tick of the background thread. Returns how many slabs were put in during the last
@@ -146,13 +156,17 @@ impl<S: System> Arena<S> {
         let entered = &self.pools[usize::from(class.0)].entered;
         let count = entered.load(Ordering::Relaxed) + 1;
         entered.store(count, Ordering::Relaxed);
-        let bytes = count as usize * usize::from(class.info().granules) * GRANULE;
-        if bytes >= purge::SLABS_WORTH_A_THREAD && !self.slabs_wait.load(Ordering::Relaxed) {
-            self.slabs_wait.store(true, Ordering::Relaxed);
+        let between = purge::slabs_between_looks(slab_bytes(class));
+        let is_time = (count as usize).is_multiple_of(between);
+        if is_time && !self.is_helped() && !self.slabs_wait.load(Ordering::Relaxed) {
+            let bytes = |(pool, n): (&Pool, u8)| pool.entered_bytes(Class(n));
+            if self.pools.iter().zip(0..).map(bytes).sum::<usize>() >= purge::SLABS_WORTH_A_THREAD {
+                self.slabs_wait.store(true, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Whether there are so many slabs in a pool that it is time for a background thread. Says so
+    /// Whether so many slabs were put into pools that it is time for a background thread. Says so
     /// once for as many.
     #[inline]
     pub(crate) fn have_slabs_gathered(&self) -> bool {

@@ -48,8 +48,15 @@ pub const TICKS_ALONE: u32 = 2;
 /// small programs never have one.
 pub const WORTH_A_THREAD: usize = FLOOR;
 
-/// Bytes of slabs put into a pool for which a background thread is started.
+/// Bytes of slabs put into pools for which a background thread is started.
 pub const SLABS_WORTH_A_THREAD: usize = 4 << 20;
+
+/// How many slabs of so many bytes are put into a pool between two looks at all pools: a small part
+/// of the above, since there may be as much in many of them.
+pub const fn slabs_between_looks(slab: usize) -> usize {
+    let n = (SLABS_WORTH_A_THREAD / 32) / slab;
+    if n < 1 { 1 } else { n }
+}
 /// How many ticks a slab is in a pool, of a program that goes on allocating, before pages of it are
 /// purged: those that are wanted again come out again sooner, and others cost little, since it is
 /// seldom.

@@ -147,15 +147,17 @@ fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
     thread.free_all(stay);
 }
 
-#[test]
-fn slabs_that_gather_are_reason_enough_for_a_background_thread() {
+/// Lets slabs of these sizes gather, and checks whether a thread is wished for then.
+fn gather(sizes: &[usize]) {
     for threads in 1..=2 {
         let estate = Estate::new(Fake::new());
         let mut other = Thread::new(&estate);
         let object = (threads == 2).then(|| other.alloc(100).unwrap());
         let mut thread = Thread::new(&estate);
-        // Each slab of 32 keeps one: nothing is released, so nothing is free and dirty.
-        let all: Vec<_> = (0..BYTES / 1000).map(|_| thread.alloc(1000).unwrap()).collect();
+        // Each slab of 32 or more keeps one: nothing is released, so nothing is free and dirty.
+        let of_each = BYTES / sizes.len();
+        let all_sizes = sizes.iter().flat_map(|&size| (0..of_each / size).map(move |_| size));
+        let all: Vec<_> = all_sizes.map(|size| thread.alloc(size).unwrap()).collect();
         let (stay, go): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % 16 == 0);
         thread.free_all(go.into_iter().map(|(_, &object)| object));
         assert!(estate.arena().granules_in_use().dirty * GRANULE < BYTES / 8);
@@ -163,6 +165,16 @@ fn slabs_that_gather_are_reason_enough_for_a_background_thread() {
         thread.free_all(stay.into_iter().map(|(_, &object)| object));
         other.free_all(object);
     }
+}
+
+#[test]
+fn slabs_that_gather_are_reason_enough_for_a_background_thread() {
+    gather(&[1000]);
+}
+
+#[test]
+fn so_are_slabs_of_many_sizes_together() {
+    gather(&[64, 100, 200, 300, 400, 500, 600, 800, 1000]);
 }
 
 #[test]
