@@ -15,6 +15,10 @@
 //! none in the middle of it; and a heap or an outbox names its holder's turn from the first thing
 //! that the holder does with it to the last, so that what is found out is the holder, or a thread
 //! that is gone, and was so before it could be interrupted.
+//!
+//! The slabs that a heap is attached to stay with it. If another heap took them up, the thread
+//! would no longer keep what it frees of them, and a signal handler that has interrupted the fast
+//! path as it takes an object, and takes that object first, has to put it back where it was.
 
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
@@ -99,7 +103,6 @@ impl<S: System> Arena<S> {
             self.in_turn_of(&heap.holder, |twice| {
                 // SAFETY: this is the holder's turn.
                 unsafe { self.let_go_of_what_is_at_hand(heap, twice) };
-                self.let_go_of_slabs(&mut heap.hold());
                 *taken += 1;
             })?;
         }

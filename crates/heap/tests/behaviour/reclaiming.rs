@@ -141,7 +141,7 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
             break;
         }
     }
-    // What is left is in magazines.
-    assert!(left(&estate).used <= 4 && left(&estate).dirty == 0, "{:?}", left(&estate));
+    // What is left is in magazines, and slabs of small objects that the heap is attached to.
+    assert!(left(&estate).used <= 8 && left(&estate).dirty == 0, "{:?}", left(&estate));
     use_all();
 }
