@@ -216,6 +216,8 @@ impl<S: System> Arena<S> {
         if watch.reclaims && (at_rest || tick.is_multiple_of(purge::TICKS_TO_RECLAIM)) {
             // SAFETY: whoever made this watch has promised what that needs.
             unsafe { self.reclaim()? };
+            // The slabs that came into pools by that are no sign of somebody at work.
+            self.begin_tick(tick);
         }
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();

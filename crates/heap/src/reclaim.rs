@@ -62,46 +62,43 @@ impl Holder {
     }
 }
 
-/// Why no more is reclaimed.
-enum End {
-    /// There is no barrier to be had.
-    NoBarrier,
-    /// Something had been freed twice.
-    Twice(Invalid),
-}
-
 impl<S: System> Arena<S> {
     /// Sends home what threads have at hand that are not in the allocator at the moment, and what
     /// the shared heaps have. Returns how many heaps and outboxes that was taken from. Fails if
     /// something had been freed twice.
     ///
     /// # Safety
-    /// Every cache of this arena, from when it first leases to its end, stays where it is, and its
-    /// thread is [marked as busy](ThreadCache::set_busy) in whatever it does with it but for
+    /// No thread uses this arena meanwhile. Or else every cache of this arena, from when it first
+    /// leases to its end, stays where it is, and its thread is
+    /// [marked as busy](ThreadCache::set_busy) in whatever it does with it but for
     /// [`ThreadCache::pop`] and [`ThreadCache::keep`].
     pub unsafe fn reclaim(&self) -> Result<usize, Invalid> {
         // In hardened mode objects wait elsewhere, and threads do not say when they are in.
         if self.hardening.is_on() {
             return Ok(0);
         }
+        self.let_go_of_shared();
+        // Asked for the first time it takes the system milliseconds: before somebody is summoned.
+        if !self.system.barrier() {
+            return Ok(0);
+        }
         let mut taken = 0;
         // SAFETY: the caller's promise.
-        let reclaimed = unsafe {
-            self.reclaim_heaps(&mut taken).and_then(|()| self.reclaim_outboxes(&mut taken))
-        };
-        self.let_go_of_shared();
-        match reclaimed {
-            Ok(()) | Err(End::NoBarrier) => Ok(taken),
-            Err(End::Twice(invalid)) => Err(invalid),
+        unsafe {
+            self.reclaim_heaps(&mut taken)?;
+            self.reclaim_outboxes(&mut taken)?;
         }
+        Ok(taken)
     }
 
     /// # Safety
     /// As for [`Arena::reclaim`].
-    unsafe fn reclaim_heaps(&self, taken: &mut usize) -> Result<(), End> {
+    unsafe fn reclaim_heaps(&self, taken: &mut usize) -> Result<(), Invalid> {
         for heap in self.all_heaps().filter(|heap| heap.is_exclusive()) {
-            self.in_turn_of(&heap.holder, |twice| {
-                // SAFETY: this is the holder's turn.
+            let holder = || heap.holder.turn();
+            self.in_turn_of(holder, |twice| {
+                // SAFETY: this is the holder's turn: it is out, and every other use of what is
+                // taken is in one of its turns, as the caller promises.
                 unsafe { self.let_go_of_what_is_at_hand(heap, twice) };
                 *taken += 1;
             })?;
@@ -111,12 +108,12 @@ impl<S: System> Arena<S> {
 
     /// # Safety
     /// As for [`Arena::reclaim`].
-    unsafe fn reclaim_outboxes(&self, taken: &mut usize) -> Result<(), End> {
+    unsafe fn reclaim_outboxes(&self, taken: &mut usize) -> Result<(), Invalid> {
         for outbox in self.outboxes.all() {
-            // SAFETY: outboxes are never unmade, and the rest of this one is not touched.
-            let holder = unsafe { &(*outbox).holder };
+            // SAFETY: outboxes are never unmade, and whoever has this one uses the rest of it.
+            let holder = || unsafe { (*outbox).holder.turn() };
             self.in_turn_of(holder, |twice| {
-                // SAFETY: this is the holder's turn, and the reference ends with it.
+                // SAFETY: this is the holder's turn, as for heaps, and the reference ends with it.
                 self.empty_outbox(unsafe { &mut *outbox }, twice);
                 *taken += 1;
             })?;
@@ -124,14 +121,14 @@ impl<S: System> Arena<S> {
         Ok(())
     }
 
-    /// Runs `take` in the turn of a holder, if there is one and it is out. What `take` finds freed
-    /// twice is an error.
+    /// Runs `take` in the turn of the thread that `holder` names by the place of its turn, if it is
+    /// out. What `take` finds freed twice is an error.
     fn in_turn_of(
         &self,
-        holder: &Holder,
+        holder: impl Fn() -> Option<usize>,
         take: impl FnOnce(&mut dyn FnMut(Invalid)),
-    ) -> Result<(), End> {
-        let Some(turn) = holder.turn() else { return Ok(()) };
+    ) -> Result<(), Invalid> {
+        let Some(turn) = holder() else { return Ok(()) };
         // Somebody purges; or a fork waits, and must not for long.
         if !self.purger.lock.try_acquire() {
             return Ok(());
@@ -148,22 +145,19 @@ impl<S: System> Arena<S> {
         reclaimed
     }
 
-    /// Likewise, for the holder whose turn is there and who has been summoned.
+    /// Likewise, for the holder whose turn is there and that has been summoned.
     fn in_turn_at(
         &self,
         turn: usize,
-        holder: &Holder,
+        holder: impl Fn() -> Option<usize>,
         take: impl FnOnce(&mut dyn FnMut(Invalid)),
-    ) -> Result<(), End> {
-        if !self.system.barrier() {
-            return Err(End::NoBarrier);
-        }
-        let is_out = self.system.peek(turn).is_some_and(turn::tells_out);
+    ) -> Result<(), Invalid> {
+        let is_out = self.system.barrier() && self.system.peek(turn).is_some_and(turn::tells_out);
         let mut found = Ok(());
         // Second: if the holder has changed since, it was another thread that was summoned. If not,
         // it stays out, and does not end its lease, until it is dismissed; or it is gone.
-        if is_out && holder.turn() == Some(turn) {
-            take(&mut |twice| found = Err(End::Twice(twice)));
+        if is_out && holder() == Some(turn) {
+            take(&mut |twice| found = Err(twice));
         }
         found
     }

@@ -34,7 +34,8 @@ pub fn run(bytes: &[u8]) {
         estate: &estate,
         threads: [const { None }; THREADS],
         shadow: Shadow::default(),
-        // SAFETY: all threads' steps are taken by this one, one after the other.
+        // SAFETY: the steps of all threads, and those of the background thread, are taken by this
+        // one, one after the other: nobody uses the arena meanwhile.
         watch: unsafe { Watch::reclaiming() },
         may_be_refused: false,
     };

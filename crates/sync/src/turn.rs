@@ -31,8 +31,8 @@ use crate::atomic::{AtomicU8, AtomicU32, Ordering, fence, light_fence};
 const OUT: u8 = 0;
 const IN: u8 = 1;
 
-/// How often a thread that is summoned looks again before it sleeps: about as long as it takes to
-/// use what little another thread has.
+/// How often a thread that is summoned looks again before it sleeps: some microseconds, as long as
+/// it takes to find that it has nothing that anybody wants.
 #[cfg(not(loom))]
 const SPINS: u32 = 100;
 
@@ -49,7 +49,8 @@ pub(crate) struct Orders {
 /// Release in `end` pairs with the Acquire fence in [`tells_out`]: who finds the thread out sees
 /// all that it did. Release in `dismiss` pairs with the Acquire in [`Summons::is_for`]: the thread
 /// sees what was done in its place. (A later summons of another thread may be what is read instead:
-/// so that is a Release as well.)
+/// [`Summons::call`], an exchange, goes on with what the dismissal released, and its Acquire shows
+/// the next summoner what the one before did.)
 pub(crate) const CORRECT: Orders =
     Orders { end: Ordering::Release, dismiss: Ordering::Release, barriers: true };
 
@@ -178,6 +179,7 @@ impl Summons {
     /// dismissed the one it has summoned.
     #[must_use]
     pub fn call(&self, turn: usize) -> bool {
+        // AcqRel: see `CORRECT`. Relaxed: who fails does nothing.
         let called =
             self.0.compare_exchange(NOBODY, Self::name(turn), Ordering::AcqRel, Ordering::Relaxed);
         called.is_ok()
@@ -196,6 +198,7 @@ impl Summons {
 
     #[inline(always)]
     fn is_for(&self, turn: &Turn) -> bool {
+        // Acquire: see `CORRECT`.
         self.0.load(Ordering::Acquire) == Self::name(turn.address())
     }
 

@@ -57,6 +57,7 @@ pub const fn slabs_between_looks(slab: usize) -> usize {
     let n = (SLABS_WORTH_A_THREAD / 32) / slab;
     if n < 1 { 1 } else { n }
 }
+
 /// How many ticks a slab is in a pool, of a program that goes on allocating, before pages of it are
 /// purged: those that are wanted again come out again sooner, and others cost little, since it is
 /// seldom.
@@ -162,6 +163,7 @@ pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::GRANULE;
 
     #[test]
     fn the_bound_follows_what_is_in_use_and_was_until_now() {
@@ -173,6 +175,14 @@ mod tests {
         assert_eq!(recent(0, 1000).bound(0), FLOOR);
         assert_eq!(recent(100, 1000).bound(20 << 20), 80 << 20);
         assert_eq!(recent(100, 30).bound(20 << 20), FLOOR + (30 << 20));
+    }
+
+    #[test]
+    fn pools_are_looked_at_before_much_more_than_a_threads_worth_of_slabs_is_in_them() {
+        for slab in [GRANULE, 2 * GRANULE, 8 * GRANULE] {
+            let between = slabs_between_looks(slab);
+            assert!(between >= 1 && between * slab <= (SLABS_WORTH_A_THREAD / 16).max(slab));
+        }
     }
 
     #[test]

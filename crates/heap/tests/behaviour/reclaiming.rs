@@ -2,8 +2,8 @@
 
 use crate::many_threads::trade_beside;
 use crate::support::{Estate, Random, Thread};
-use freehold_heap::layout::GRANULE;
-use freehold_heap::policy::purge::TICK_MILLISECONDS;
+use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_REMEMBERED, TICKS_TO_RECLAIM};
 use freehold_heap::purge::Watch;
 use freehold_sys::System;
 use freehold_sys::fake::Fake;
@@ -122,7 +122,7 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
     }
     estate.arena().set_helped(true);
     let (mut thread, mut other) = (Thread::new(&estate), Thread::new(&estate));
-    // SAFETY: the threads are this one, and stay where they are.
+    // SAFETY: all is done by this thread, one thing after the other.
     let mut watch = unsafe { Watch::reclaiming() };
     let mut use_all = || {
         for size in SIZES {
@@ -144,4 +144,41 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
     // What is left is in magazines, and slabs of small objects that the heap is attached to.
     assert!(left(&estate).used <= 8 && left(&estate).dirty == 0, "{:?}", left(&estate));
     use_all();
+}
+
+#[test]
+fn of_a_program_that_goes_on_what_sleepers_have_at_hand_goes_back_now_and_then() {
+    let _alone = alone();
+    let estate = Estate::new(Fake::new());
+    if !estate.arena().system().barrier() {
+        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+        return;
+    }
+    estate.arena().set_helped(true);
+    let (mut sleeper, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    // SAFETY: all is done by this thread, one thing after the other.
+    let mut watch = unsafe { Watch::reclaiming() };
+    let objects: Vec<_> =
+        (0..600).map(|n| sleeper.alloc(SIZES[n % SIZES.len()]).unwrap()).collect();
+    // Some stay in use, so that slabs go to their pools.
+    let (stay, go) = objects.split_at(60);
+    sleeper.free_all(go.iter().copied());
+    let mut used = Vec::new();
+    let mut tick = || {
+        estate.arena().system().advance(TICK_MILLISECONDS);
+        let more = estate.arena().purge_idle(&mut watch).unwrap();
+        used.push(estate.arena().granules_in_use().used);
+        more
+    };
+    for _ in 0..TICKS_TO_RECLAIM {
+        let block = other.alloc(3 * BLOCK).unwrap();
+        other.free(block);
+        assert!(tick());
+    }
+    // That it put slabs into pools does not make the program busy.
+    let rest = (1..20).find(|_| !tick());
+    let last = TICKS_TO_RECLAIM as usize - 1;
+    assert!(used[last] < used[last - 1] * 2 / 3, "{used:?}");
+    assert_eq!(rest, Some(TICKS_REMEMBERED), "{used:?}");
+    sleeper.free_all(stay.iter().copied());
 }
