@@ -258,8 +258,32 @@ impl ThreadCache {
         match self.take_back_medium(arena, place, address) {
             TakenBack::Kept => true,
             TakenBack::Twice => false,
-            TakenBack::No => self.put_one_into_outbox(place),
+            TakenBack::No => match self.send_alone(arena, place) {
+                Some(sent) => sent.is_ok(),
+                None => self.put_one_into_outbox(place),
+            },
         }
+    }
+
+    /// Sends a medium object home by itself, if the thread lets none wait for others. Fails if the
+    /// object is free already.
+    #[inline]
+    fn send_alone<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        InSlab { class, slab, index }: InSlab,
+    ) -> Option<Result<(), ()>> {
+        // SAFETY: the outbox is leased to this thread.
+        let outbox = unsafe { self.outbox.as_mut() }?;
+        if class.is_small() || !outbox.company.goes_alone() {
+            return None;
+        }
+        outbox.company.went_alone();
+        let tally = self.heap().map_or(&arena.tally, |heap| &heap.tally);
+        let mine = self.medium_bins();
+        let sent = arena.send_medium_home(class, slab, 1 << index, mine, tally);
+        self.note_released(arena, sent.unwrap_or(0));
+        Some(sent.map(|_| ()))
     }
 
     /// Puts an object into the outbox, if there is one with room for it.
@@ -330,6 +354,9 @@ impl ThreadCache {
                 TakenBack::Twice => return Err(Invalid::FreedTwice { address }),
                 TakenBack::No => {}
             }
+        }
+        if let Some(sent) = self.send_alone(arena, place) {
+            return sent.map_err(|()| Invalid::FreedTwice { address });
         }
         if class.is_small() && self.pack(arena, class, slab, address)? {
             return Ok(());

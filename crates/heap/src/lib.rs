@@ -19,6 +19,7 @@ mod busy;
 pub mod cache;
 mod check;
 pub mod class;
+mod company;
 mod depot;
 mod direct;
 mod figures;

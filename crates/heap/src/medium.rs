@@ -13,7 +13,7 @@ use crate::hot::{HOT_MOST, Hot};
 use crate::layout::Granule;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
-use crate::tally::Account;
+use crate::tally::{Account, Tally};
 use freehold_sync::word::{Mask, Pushed, State};
 use freehold_sys::System;
 
@@ -246,19 +246,39 @@ impl<S: System> Arena<S> {
     }
 
     /// Returns bits to a slab's word, and does what the push asks for. `mine` are the bins of the
-    /// calling thread, if it has any. Returns the granules released; fails if an object was free.
+    /// calling thread, if it has any. Returns the granules released, which are counted on `tally`;
+    /// fails if an object was free.
+    #[inline]
     pub(crate) fn send_medium_home(
         &self,
         class: Class,
         g: Granule,
         bits: u64,
         mine: Option<&mut MediumBins>,
+        tally: &Tally,
     ) -> Result<u32, ()> {
         let (info, word) = (class.info(), self.word(g).mask());
-        let account = Account::new(&self.tally);
         let pushed = word.push(info.capacity.into(), info.wake.into(), |mask: Mask| {
             (mask.0 & bits == 0).then_some(Mask(mask.0 | bits))
         });
+        if pushed == Pushed::Recorded {
+            return Ok(0);
+        }
+        self.settle_medium(class, g, pushed, mine, tally)
+    }
+
+    /// Does what a push asks for that did more than to record objects.
+    #[inline(never)]
+    fn settle_medium(
+        &self,
+        class: Class,
+        g: Granule,
+        pushed: Pushed,
+        mine: Option<&mut MediumBins>,
+        tally: &Tally,
+    ) -> Result<u32, ()> {
+        let (info, word) = (class.info(), self.word(g).mask());
+        let account = Account::new(tally);
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
@@ -294,7 +314,7 @@ impl<S: System> Arena<S> {
             hot.allow(0);
             let bin = core::mem::replace(bin, NO_SLAB);
             if bin.free != 0 {
-                let home = self.send_medium_home(class, bin.slab, bin.free, None);
+                let home = self.send_medium_home(class, bin.slab, bin.free, None, &self.tally);
                 debug_assert!(home.is_ok(), "a bin held an object that is free");
                 released += home.unwrap_or(0);
             }
@@ -314,7 +334,7 @@ impl<S: System> Arena<S> {
             bits |= if same { bit(other) } else { 0 };
             same
         });
-        let home = self.send_medium_home(class, slab, bits, None);
+        let home = self.send_medium_home(class, slab, bits, None, &self.tally);
         debug_assert!(home.is_ok(), "a hot object was free");
         home.unwrap_or(0)
     }

@@ -6,6 +6,7 @@
 use crate::arena::Arena;
 use crate::blocks::ones;
 use crate::class::Class;
+use crate::company::Company;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
 use crate::magazine::Fresh;
@@ -102,6 +103,8 @@ pub(crate) struct Outbox {
     limit: isize,
     /// The slot to look at next when something has to go.
     next: u16,
+    /// Whether medium objects wait here at all.
+    pub(crate) company: Company,
     /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
     /// again.
     inbox_parcels: usize,
@@ -135,6 +138,7 @@ impl Stocked for Outbox {
             (&raw mut (*place).limit).write(bytes);
             (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
             (&raw mut (*place).parcels_left).write(PARCELS_BETWEEN_LOOKS);
+            (&raw mut (*place).company).write(Company::NONE);
             (&raw mut (*place).fresh).write(Fresh::NONE);
             let parcels = (&raw mut (*place).parcels).cast::<Parcel>();
             for n in 0..MAGAZINES {
@@ -292,6 +296,9 @@ impl<S: System> Arena<S> {
             let added = outbox.add(class, row);
             debug_assert!(added, "there was no room after room was made");
         }
+        if outbox.company.goes_alone() {
+            released += self.send_home_all(outbox, None)?;
+        }
         Ok(released)
     }
 
@@ -323,6 +330,9 @@ impl<S: System> Arena<S> {
         let slab = key.granule();
         let (class, first) = (Class(self.tag(slab).class()), key.window() * WORDS);
         outbox.left += (usize::from(count) * class.size()) as isize;
+        if !class.is_small() {
+            outbox.company.sent(count);
+        }
         let words = usize::from(class.info().words) - first;
         let masks = &mut outbox.masks[n][..words.min(WORDS)];
         let masks =

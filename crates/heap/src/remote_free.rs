@@ -48,10 +48,11 @@ impl<S: System> Arena<S> {
         adopter: Option<&mut Held>,
     ) -> Result<u32, ()> {
         if !class.is_small() {
+            let tally = adopter.as_ref().map_or(&self.tally, |held| &held.heap().tally);
             // SAFETY: an adopter is the heap of the calling thread, which is its leaseholder.
             let mine = adopter.map(|held| unsafe { &mut *held.heap().medium.get() });
             let bits = masks.fold(0, |all, (_, mask)| all | mask);
-            return self.send_medium_home(class, g, bits, mine);
+            return self.send_medium_home(class, g, bits, mine, tally);
         }
         self.record(class, g, masks, count, adopter)
     }
@@ -97,7 +98,7 @@ impl<S: System> Arena<S> {
         pushed: Pushed,
         adopter: Option<&mut Held>,
     ) -> Result<u32, ()> {
-        let own = Account::new(&self.tally);
+        let own = Account::new(adopter.as_ref().map_or(&self.tally, |held| &held.heap().tally));
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),

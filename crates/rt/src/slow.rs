@@ -395,6 +395,9 @@ unsafe fn deallocate_medium_elsewhere(
     // SAFETY: the caller gives the object up, and found it there.
     let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
     cache.set_busy(false);
+    if cache.take_wish_for_help() {
+        background::start();
+    }
     if !done {
         // SAFETY: the caller gives the object up.
         unsafe { deallocate_rarely(object) }

@@ -33,6 +33,17 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
 }
 
+/// Batches of medium objects that a thread sends home before it judges whether they are worth
+/// waiting for.
+pub const BATCHES_TO_JUDGE: u16 = 64;
+
+/// Objects that a batch must have, in the mean, to be worth waiting for.
+pub const WORTH_WAITING: u16 = 2;
+
+/// Medium objects that go home one by one, where batches were found not to be worth it, before it
+/// is tried again: so many that what trying costs is a thirtieth.
+pub const ALONE_AT_ONCE: u16 = 2048;
+
 /// The most full magazines of a class that a heap sets aside.
 pub const DEPOT_MOST: usize = 8;
 

@@ -1,0 +1,100 @@
+//! Company: whether it pays that a medium object waits in the outbox for others of its slab.
+//!
+//! A slab of medium objects holds 8 to 56 of them, and what an outbox holds back is bounded in
+//! bytes. So a thread that frees objects of many slabs in no order sends them home in batches of
+//! one, and each has been put into the outbox and taken out for nothing. Who finds that it is so
+//! lets the next ones go home alone, and tries again after them.
+//!
+//! Invariant: of a thread that lets medium objects go alone none is in its outbox, so that one that
+//! is freed twice is found out as if both had gone the same way.
+
+use crate::policy::retain::{ALONE_AT_ONCE, BATCHES_TO_JUDGE, WORTH_WAITING};
+
+/// How large the batches are in which a thread's medium objects go home, and whether they go alone.
+pub(crate) struct Company {
+    /// Batches since it was last judged, and the objects in them.
+    batches: u16,
+    objects: u16,
+    /// Objects that go alone before others wait again.
+    alone: u16,
+}
+
+const _: () = assert!(BATCHES_TO_JUDGE as usize * u64::BITS as usize <= u16::MAX as usize);
+
+impl Company {
+    /// Nothing sent yet, and objects wait.
+    pub(crate) const NONE: Self = Self { batches: 0, objects: 0, alone: 0 };
+
+    /// Counts a batch of so many medium objects of one slab.
+    pub(crate) fn sent(&mut self, objects: u16) {
+        self.batches += 1;
+        self.objects += objects;
+        if self.batches >= BATCHES_TO_JUDGE {
+            let worth_it = self.objects >= self.batches * WORTH_WAITING;
+            *self = Self { alone: if worth_it { 0 } else { ALONE_AT_ONCE }, ..Self::NONE };
+        }
+    }
+
+    /// Whether the next object goes alone.
+    #[inline]
+    pub(crate) fn goes_alone(&self) -> bool {
+        self.alone != 0
+    }
+
+    /// Counts an object that went alone.
+    #[inline]
+    pub(crate) fn went_alone(&mut self) {
+        self.alone = self.alone.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The company of a thread that has sent as many batches as it takes to judge.
+    fn after_batches_of(objects: impl Fn(u16) -> u16) -> Company {
+        let mut company = Company::NONE;
+        for n in 0..BATCHES_TO_JUDGE {
+            assert!(!company.goes_alone(), "judged after {n} batches");
+            company.sent(objects(n));
+        }
+        company
+    }
+
+    #[test]
+    fn objects_that_hardly_ever_find_company_go_alone_for_a_while() {
+        for pairs in [0, 1, BATCHES_TO_JUDGE - 1] {
+            let mut company = after_batches_of(|n| if n < pairs { 2 } else { 1 });
+            let alone = (0..).take_while(|_| {
+                let alone = company.goes_alone();
+                company.went_alone();
+                alone
+            });
+            assert_eq!(alone.count(), usize::from(ALONE_AT_ONCE));
+        }
+    }
+
+    #[test]
+    fn objects_that_find_company_wait_for_it() {
+        assert!(!after_batches_of(|_| 2).goes_alone());
+        assert!(!after_batches_of(|_| u64::BITS as u16).goes_alone());
+        assert!(!after_batches_of(|n| if n % 2 == 0 { 1 } else { 3 }).goes_alone());
+    }
+
+    #[test]
+    fn after_those_that_went_alone_it_is_judged_again() {
+        let mut company = after_batches_of(|_| 1);
+        while company.goes_alone() {
+            company.went_alone();
+        }
+        for _ in 0..BATCHES_TO_JUDGE {
+            company.sent(3);
+        }
+        assert!(!company.goes_alone());
+        for _ in 0..BATCHES_TO_JUDGE {
+            company.sent(1);
+        }
+        assert!(company.goes_alone());
+    }
+}
