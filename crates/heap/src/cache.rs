@@ -14,11 +14,10 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
-use crate::depot::Exchanged;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
-use crate::magazine::{EMPTY, FULL, MAGAZINES, Magazine, ROUNDS, Rounds, SLOT};
+use crate::magazine::{EMPTY, FULL, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::mem::offset_of;
@@ -62,16 +61,6 @@ impl Rest {
 
 /// How many objects ahead.
 const AHEAD: u8 = 3;
-
-/// What became of a full magazine that was to be set aside.
-pub(crate) enum SetAside {
-    /// It was, and an empty one is in its place.
-    Done,
-    /// It was, and the thread's has now what was set aside first, and is to be emptied.
-    Instead(*mut Magazine),
-    /// It was not: there is no depot, no magazine to be had, or room in this one.
-    Not,
-}
 
 /// A thread's cache. Lives in thread-local storage; the first fields are those of the fast path.
 #[repr(C, align(64))]
@@ -372,48 +361,6 @@ impl ThreadCache {
         unsafe { replace(place, top) }
     }
 
-    /// Sets the full magazine of `class` aside, in the heap's depot.
-    pub(crate) fn set_aside<S: System>(&mut self, arena: &Arena<S>, class: Class) -> SetAside {
-        let Some(heap) = self.heap() else { return SetAside::Not };
-        let top = self.unload_magazine(class);
-        let full = Magazine::of_slot(top);
-        if top == 0 || Magazine::rounds_below(top) < ROUNDS {
-            self.load_again(class, top);
-            return SetAside::Not;
-        }
-        // SAFETY: the thread has the lease, and the magazine, which is full.
-        match unsafe { heap.with_depots(|it| it.exchange_full(arena, class, full)) } {
-            Some(Exchanged::ForEmpty) => {
-                self.load(class, Magazine::first_slot(full));
-                SetAside::Done
-            }
-            Some(Exchanged::ForOldest) => SetAside::Instead(full),
-            None => {
-                self.load(class, top);
-                SetAside::Not
-            }
-        }
-    }
-
-    /// Fills the empty magazine of `class` with one that was set aside, if there is one.
-    pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
-        let Some(heap) = self.heap() else { return false };
-        // SAFETY: the thread has the lease.
-        if !unsafe { heap.with_depots(|it| it.has(class)) } {
-            return false;
-        }
-        let top = self.unload_magazine(class);
-        if top as u8 != EMPTY {
-            self.load_again(class, top);
-            return false;
-        }
-        let empty = Magazine::of_slot(top);
-        // SAFETY: the thread has the lease, and the magazine.
-        let filled = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
-        self.load(class, if filled { Magazine::slot_after(empty, ROUNDS) } else { top });
-        filled
-    }
-
     /// Uses the magazine again that [`ThreadCache::unload_magazine`] has given, if it gave one.
     pub(crate) fn load_again(&mut self, class: Class, top: usize) {
         if top != 0 {
@@ -580,6 +527,7 @@ impl ThreadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::magazine::ROUNDS;
     use std::alloc::{Layout, alloc_zeroed};
     use std::collections::BTreeSet;
     use std::vec::Vec;

@@ -1,4 +1,5 @@
-//! A heap's depot: full magazines that its thread has set aside, for each class a few.
+//! A heap's depot: full magazines that its thread has set aside, for each class a few; or those
+//! threads that share it.
 //!
 //! A thread that frees more than a magazine holds, and then allocates as much, sets magazines aside
 //! here instead of giving objects back to their slabs and taking them out again.
@@ -43,6 +44,22 @@ impl Depots {
         let depot = &mut self.classes[usize::from(class.0)];
         // SAFETY: the caller's promise.
         unsafe { depot.exchange_full(class, full, || self.fresh.take(arena)) }
+    }
+
+    /// Sets aside what is in a full magazine, where locks are held that come after those of
+    /// whoever has magazines: a place without one gets `spare`, if that is there.
+    ///
+    /// # Safety
+    /// The caller has it, and it is full.
+    pub(crate) unsafe fn exchange_full_for(
+        &mut self,
+        class: Class,
+        full: *mut Magazine,
+        spare: &mut Option<*mut Magazine>,
+    ) -> Option<Exchanged> {
+        let depot = &mut self.classes[usize::from(class.0)];
+        // SAFETY: the caller's promise.
+        unsafe { depot.exchange_full(class, full, || spare.take()) }
     }
 
     /// Whether there is a full magazine of a class.

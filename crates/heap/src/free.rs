@@ -300,7 +300,31 @@ impl ThreadCache {
         InSlab { class, slab, index }: InSlab,
         address: usize,
     ) -> TakenBack {
-        let Some(bins) = self.medium_bins() else { return TakenBack::No };
+        match self.medium_bins() {
+            Some(bins) => bins.take_back(class, (slab, index), address, || {
+                arena.word(slab).mask().has_free(index)
+            }),
+            None => self.take_back_shared(arena, class, slab, index, address),
+        }
+    }
+
+    /// Keeps a medium object in the shared heap of the processor if it has room for it. (A function
+    /// of its own, with single arguments, so that who has a heap need not save anything.)
+    #[inline(never)]
+    fn take_back_shared<S: System>(
+        &self,
+        arena: &Arena<S>,
+        class: Class,
+        slab: Granule,
+        index: usize,
+        address: usize,
+    ) -> TakenBack {
+        if self.holding() != Holding::Shared {
+            return TakenBack::No;
+        }
+        let Some(held) = arena.hold_shared_heap(self.hint()) else { return TakenBack::No };
+        // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
+        let bins = unsafe { &mut *held.heap().medium.get() };
         bins.take_back(class, (slab, index), address, || arena.word(slab).mask().has_free(index))
     }
 

@@ -8,7 +8,8 @@
 //! are saved, on lines that are seldom anywhere else.
 
 use crate::arena::Arena;
-use crate::cache::{SetAside, ThreadCache};
+use crate::aside::SetAside;
+use crate::cache::{Holding, ThreadCache};
 use crate::class::{Class, Info};
 use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
@@ -151,10 +152,12 @@ fn gather(info: &Info, objects: &mut [usize]) {
 }
 
 impl<S: System> Arena<S> {
-    /// Whether a slab of small objects stands in the map of this heap: of medium ones none does.
+    /// Whether a slab of small objects stands in the map of this heap, which others may share: of
+    /// medium ones none does.
     #[inline]
     fn owns(&self, held: &Held, slab: Granule) -> bool {
-        self.tag(slab).owner() == held.heap().id()
+        let owner = self.tag(slab).owner();
+        owner == held.heap().id() || !held.heap().is_exclusive() && self.is_shared(owner)
     }
 }
 
@@ -205,7 +208,10 @@ impl ThreadCache {
         if objects.is_empty() {
             return Ok(());
         }
-        let mut held = self.heap().map(Heap::hold);
+        let mut held = match self.holding() {
+            Holding::Shared => arena.hold_shared_heap(self.hint()),
+            _ => self.heap().map(Heap::hold),
+        };
         let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
         while let Some(&address) = rest.first() {
             let row = rows.first(rest).ok_or(Invalid::FreedTwice { address })?;

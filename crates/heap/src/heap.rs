@@ -99,7 +99,8 @@ pub struct Heap {
     /// leaseholder has one of a class, the one here is spare, for its inbox. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
     magazines: [AtomicUsize; SMALL_CLASSES + 1],
-    /// Full magazines for each class. Used by the leaseholder alone.
+    /// Full magazines for each class. Used by the leaseholder alone, or with the lock held if the
+    /// heap is shared.
     depots: UnsafeCell<Depots>,
     /// Runs that were freed last. Used by the leaseholder alone.
     pub(crate) hot_runs: HotRuns,
@@ -142,6 +143,16 @@ impl<'a> Held<'a> {
     pub(crate) fn attached_slabs(&mut self, class: Class) -> impl Iterator<Item = Granule> {
         let Attached { slabs, count } = *self.attached(class);
         slabs.into_iter().take(count).map(|link| Granule(link - 1))
+    }
+
+    /// The heap's depots, if threads share it: those of another are its leaseholder's.
+    pub(crate) fn shared_depots(&mut self) -> Option<&mut Depots> {
+        if self.heap.is_exclusive() {
+            return None;
+        }
+        // SAFETY: the heap is shared, so its lock, which is held, protects its depots, and `self`
+        // is borrowed for as long as the result.
+        Some(unsafe { &mut *self.heap.depots.get() })
     }
 
     /// The heap.
@@ -276,7 +287,7 @@ impl Heap {
         }
     }
 
-    /// Runs `f` with the heap's depots.
+    /// Runs `f` with the depots of a heap that is not shared.
     ///
     /// # Safety
     /// The caller's thread has the lease, or that of the last leaseholder is gone; and `f` does not

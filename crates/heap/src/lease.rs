@@ -10,7 +10,9 @@
 //! exclusive ones. A heap is made when it is first needed.
 
 use crate::arena::Arena;
+use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
+use crate::invalid::Invalid;
 use crate::order;
 use crate::policy::retain;
 use freehold_sync::atomic::{AtomicU16, Ordering};
@@ -106,14 +108,22 @@ impl<S: System> Arena<S> {
         leased.filter(|heap| Some(heap.id()) != mine).count()
     }
 
-    /// Makes the shared heaps let go of everything they hold.
-    pub fn let_go_of_shared(&self) {
+    /// Makes the shared heaps let go of everything they hold. Fails if an object of that had been
+    /// freed twice.
+    pub fn let_go_of_shared(&self) -> Result<(), Invalid> {
+        let mut found = Ok(());
         for id in 1..=self.leases.shared_made.load(Ordering::Acquire) {
             let mut held = self.heap(id).hold();
+            for class in (1..=SMALL_CLASSES as u8).map(Class) {
+                while let Some(rounds) = held.shared_depots().and_then(|it| it.empty_one(class)) {
+                    self.send_each_home(class, rounds.as_slice(), |twice| found = Err(twice));
+                }
+            }
             // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
             self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() });
             self.let_go_of_slabs(&mut held);
         }
+        found
     }
 
     fn make_exclusive(&self) -> Option<&Heap> {
@@ -203,20 +213,24 @@ impl<S: System> Arena<S> {
         self.leases.hints.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Runs `f` with a shared heap held: the one that `hint` says if it is free, else another that
-    /// is, else the first after waiting for it. `None` when there is no memory for shared heaps.
-    pub(crate) fn with_shared_heap<'a, R>(
-        &'a self,
-        hint: u16,
-        f: impl FnOnce(&mut Held<'a>) -> R,
-    ) -> Option<R> {
+    /// Holds a shared heap: that of the processor, or the one that `hint` says where nobody knows
+    /// which that is; if it is not free another that is, or else that one after waiting for it.
+    /// `None` when there is no memory for shared heaps.
+    pub(crate) fn hold_shared_heap(&self, hint: u16) -> Option<Held<'_>> {
         let count = self.shared_heaps();
         if count == 0 {
             return None;
         }
-        let nth = |i: u16| self.heap(1 + (hint % count + i) % count);
+        // What a processor has used is in its own caches, and nobody else is there now but who was
+        // interrupted in the middle.
+        let first = self.system.processor().map_or(hint, |number| number as u16) % count;
+        let nth = |i: u16| self.heap(1 + (first + i) % count);
         let free = (0..count).find_map(|i| nth(i).try_hold());
-        let mut held = free.unwrap_or_else(|| nth(0).hold());
-        Some(f(&mut held))
+        Some(free.unwrap_or_else(|| nth(0).hold()))
+    }
+
+    /// Whether a heap is one of the shared ones.
+    pub(crate) fn is_shared(&self, id: u16) -> bool {
+        (1..=self.leases.shared).contains(&id)
     }
 }

@@ -14,6 +14,7 @@
 extern crate std;
 
 pub mod arena;
+mod aside;
 pub mod blocks;
 mod busy;
 pub mod cache;

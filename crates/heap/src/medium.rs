@@ -147,7 +147,8 @@ impl MediumBins {
     /// Takes back object `n` of a slab, if it is the one that the heap is taking from, or if there
     /// is room for a hot object. `known_free` says whether the slab's word knows it to be free; it
     /// is asked if there is room.
-    #[inline]
+    // Inlined for the reason that `keep` is.
+    #[inline(always)]
     pub(crate) fn take_back(
         &mut self,
         class: Class,

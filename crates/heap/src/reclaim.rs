@@ -77,7 +77,7 @@ impl<S: System> Arena<S> {
         if self.hardening.is_on() {
             return Ok(0);
         }
-        self.let_go_of_shared();
+        self.let_go_of_shared()?;
         // Asked for the first time it takes the system milliseconds: before somebody is summoned.
         if !self.system.barrier() {
             return Ok(0);

@@ -4,11 +4,33 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer};
 use crate::cache::{Holding, ThreadCache};
 use crate::class::{Class, MEDIUM_MAX};
+use crate::heap::{Heap, Held};
 use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::{Given, MediumBins};
+use crate::policy::retain;
 use crate::tally::Account;
 use freehold_sys::System;
+
+/// Takes objects out of slabs of a heap into an empty magazine, so many or fewer, the one to be
+/// used first last. Returns how many.
+///
+/// # Safety
+/// The caller has the magazine, and nothing else uses it; at most [`ROUNDS`] are wanted.
+unsafe fn fill<S: System>(
+    arena: &Arena<S>,
+    held: &mut Held,
+    class: Class,
+    (magazine, wanted): (*mut Magazine, usize),
+) -> usize {
+    // SAFETY: the caller's promise.
+    let slots = unsafe { Magazine::slots(magazine, wanted) };
+    let count = arena.take_small(held, class, slots);
+    if count < wanted {
+        slots.copy_within(wanted - count.., 0);
+    }
+    count
+}
 
 impl ThreadCache {
     /// Gives out memory for `size` bytes at a multiple of `align`, a power of two. `None` when
@@ -51,9 +73,7 @@ impl ThreadCache {
         if self.take_into_magazine(arena, class) {
             return self.pop_when_busy(class);
         }
-        let mut one = [0];
-        self.take_from_slabs(arena, class, &mut one);
-        at(one[0])
+        at(self.take_one(arena, class))
     }
 
     /// Takes objects into the empty magazine of `class`. Fails if there is none, if a signal
@@ -65,29 +85,77 @@ impl ThreadCache {
             self.load_again(class, first);
             return false;
         }
+        let magazine = Magazine::of_slot(first);
         // SAFETY: an empty magazine of this thread's, in no other hands until it is loaded; at most
         // `ROUNDS` are wanted.
-        let slots = unsafe { Magazine::slots(Magazine::of_slot(first), wanted) };
-        let count = self.take_from_slabs(arena, class, slots);
-        if count < wanted {
-            slots.copy_within(wanted - count.., 0);
-        }
+        let count = unsafe {
+            match self.heap() {
+                Some(heap) => self.take_from_heap(arena, heap, class, (magazine, wanted)),
+                None => self.take_from_shared(arena, class, (magazine, wanted)),
+            }
+        };
         self.load(class, first + count * SLOT);
         count > 0
     }
 
-    /// Takes objects out of slabs: as many as there are places, or fewer. They come last, the one
-    /// to be used first at the end. Returns how many: none only when there is no memory.
-    fn take_from_slabs<S: System>(
+    /// Takes objects out of slabs into an empty magazine, so many or fewer, the one to be used
+    /// first last. Returns how many: none only when there is no memory.
+    ///
+    /// # Safety
+    /// The caller has the magazine, and nothing else uses it.
+    unsafe fn take_from_heap<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        heap: &Heap,
+        class: Class,
+        (magazine, wanted): (*mut Magazine, usize),
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        let count = unsafe { fill(arena, &mut heap.hold(), class, (magazine, wanted)) };
+        self.limit = heap.mapped();
+        count
+    }
+
+    /// As [`ThreadCache::take_from_heap`], with a shared heap, and rather what was set aside there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn take_from_shared<S: System>(
         &mut self,
         arena: &Arena<S>,
         class: Class,
-        taken: &mut [usize],
+        (magazine, wanted): (*mut Magazine, usize),
     ) -> usize {
-        let Some(heap) = self.heap() else { return self.take_from_shared(arena, class, taken) };
-        let count = arena.take_small(&mut heap.hold(), class, taken);
-        self.limit = heap.mapped();
-        count
+        let Some(mut held) = arena.hold_shared_heap(self.hint()) else { return 0 };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if held.shared_depots().is_some_and(|it| it.exchange_empty(class, magazine)) {
+                return ROUNDS;
+            }
+            let count = fill(arena, &mut held, class, (magazine, wanted));
+            self.use_shared_map(&held);
+            count
+        }
+    }
+
+    /// Takes one object out of a slab, for a thread that has no magazine. 0 when there is none.
+    fn take_one<S: System>(&mut self, arena: &Arena<S>, class: Class) -> usize {
+        let mut one = [0];
+        if let Some(heap) = self.heap() {
+            arena.take_small(&mut heap.hold(), class, &mut one);
+            self.limit = heap.mapped();
+        } else if let Some(mut held) = arena.hold_shared_heap(self.hint()) {
+            arena.take_small(&mut held, class, &mut one);
+            self.use_shared_map(&held);
+        }
+        one[0]
+    }
+
+    /// Lets the thread keep what it frees of a shared heap's, now that it may have grown.
+    fn use_shared_map(&mut self, held: &Held) {
+        if self.holding() == Holding::Shared {
+            self.use_map_of(held.heap());
+        }
     }
 
     /// How many objects to take: more if the thread has done nothing but take.
@@ -98,28 +166,11 @@ impl ThreadCache {
         match self.holding() {
             Holding::Exclusive if again => ROUNDS,
             Holding::Exclusive => ROUNDS / 2,
-            Holding::Shared if self.tops[usize::from(class.0)] != 0 => {
-                class.info().shared_batch.into()
-            }
+            Holding::Shared if self.tops[usize::from(class.0)] == 0 => 1,
+            Holding::Shared if again => retain::shared_batch_again(class.size(), ROUNDS),
+            Holding::Shared => class.info().shared_batch.into(),
             _ => 1,
         }
-    }
-
-    fn take_from_shared<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        taken: &mut [usize],
-    ) -> usize {
-        let found = arena.with_shared_heap(self.hint(), |held| {
-            let count = arena.take_small(held, class, taken);
-            (count, held.heap())
-        });
-        let Some((count, heap)) = found else { return 0 };
-        if self.holding() == Holding::Shared {
-            self.use_map_of(heap);
-        }
-        count
     }
 
     /// The medium objects that this thread has; none if it has no heap of its own.
@@ -152,8 +203,8 @@ impl ThreadCache {
     pub fn take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
         self.settle_in(arena);
         let Some(heap) = self.heap() else {
-            return arena
-                .with_shared_heap(self.hint(), |held| arena.take_medium_shared(held, class))?;
+            let mut held = arena.hold_shared_heap(self.hint())?;
+            return arena.take_medium_shared(&mut held, class);
         };
         let account = Account::new(&heap.tally);
         arena.take_medium(heap, self.medium_bins()?, class, &account)

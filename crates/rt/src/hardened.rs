@@ -338,7 +338,7 @@ pub(crate) unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
 pub(crate) fn trim() -> usize {
     let trimmed = enter(|thread, arena| {
         or_report("malloc_trim", thread.trim(arena));
-        arena.let_go_of_shared();
+        or_report("malloc_trim", arena.let_go_of_shared().map_err(Misuse::from));
         arena.purge_all()
     });
     trimmed.unwrap_or(0)

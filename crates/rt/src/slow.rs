@@ -571,7 +571,9 @@ pub fn trim() -> usize {
         if let Err(invalid) = local.cache.trim(arena) {
             report::invalid("malloc_trim", invalid);
         }
-        arena.let_go_of_shared();
+        if let Err(invalid) = arena.let_go_of_shared() {
+            report::invalid("malloc_trim", invalid);
+        }
         arena.purge_within_slabs() + arena.purge_all()
     });
     trimmed.unwrap_or_else(|| mode::current().map_or(0, Mode::trim))

@@ -183,7 +183,7 @@ impl<'a> Sequence<'a> {
         let arena = self.estate.arena();
         match input.byte() % 4 {
             0 => self.threads[usize::from(who) % THREADS] = None,
-            1 => arena.let_go_of_shared(),
+            1 => arena.let_go_of_shared().unwrap(),
             2 => {
                 let cache = &mut self.thread(who).cache;
                 cache.trim(arena).expect("nothing was freed twice");
@@ -223,7 +223,7 @@ impl<'a> Sequence<'a> {
         }
         self.threads = [const { None }; THREADS];
         let arena = self.estate.arena();
-        arena.let_go_of_shared();
+        arena.let_go_of_shared().unwrap();
         arena.purge_all();
         // SAFETY: nobody is inside the allocator.
         let census = unsafe { arena.check() };

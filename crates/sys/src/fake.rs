@@ -10,6 +10,8 @@ pub struct Fake {
     page_size: usize,
     address_space: usize,
     processors: usize,
+    /// The processor that all threads run on.
+    processor: AtomicUsize,
     clock: AtomicU64,
     calls: AtomicUsize,
     fail_from: AtomicUsize,
@@ -39,6 +41,7 @@ impl Fake {
             page_size,
             address_space: usize::MAX,
             processors: 2,
+            processor: AtomicUsize::new(usize::MAX),
             clock: AtomicU64::new(0),
             calls: AtomicUsize::new(0),
             fail_from: AtomicUsize::new(usize::MAX),
@@ -73,6 +76,11 @@ impl Fake {
     pub fn with_processors(mut self, count: usize) -> Self {
         self.processors = count;
         self
+    }
+
+    /// Lets every thread run on processor `number` from now on. Until then nobody knows on which.
+    pub fn run_on(&self, number: usize) {
+        self.processor.store(number, SeqCst);
     }
 
     /// The same with huge pages at such times.
@@ -275,6 +283,10 @@ impl System for Fake {
     fn address_space_left(&self) -> usize {
         self.asked_for_space.fetch_add(1, SeqCst);
         self.address_space
+    }
+
+    fn processor(&self) -> Option<usize> {
+        Some(self.processor.load(SeqCst)).filter(|&number| number != usize::MAX)
     }
 
     fn processors(&self) -> usize {

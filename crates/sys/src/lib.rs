@@ -20,6 +20,7 @@ pub mod futex;
 mod guard;
 mod linux;
 pub mod process;
+mod processor;
 pub mod random;
 pub mod shared;
 pub mod signal;

@@ -4,6 +4,7 @@
 
 use crate::guard::Guards;
 use crate::process::{self, File};
+use crate::processor;
 use crate::syscall::{self, failed, number};
 use crate::{HugePages, System};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -141,6 +142,10 @@ fn time(clock: usize) -> [u64; 2] {
 }
 
 impl System for Linux {
+    fn processor(&self) -> Option<usize> {
+        processor::number()
+    }
+
     fn page_size(&self) -> usize {
         if cfg!(target_arch = "x86_64") {
             return 4096;

@@ -131,6 +131,10 @@ pub trait System: Sync {
     /// The number of processors this process may run on, at least 1.
     fn processors(&self) -> usize;
 
+    /// The number of the processor that the thread is running on, if that can be told without a
+    /// system call. It may be another one at the next instruction.
+    fn processor(&self) -> Option<usize>;
+
     /// The processor time of the calling thread in nanoseconds, as precise as the system knows it.
     fn thread_nanoseconds(&self) -> u64;
 

@@ -16,6 +16,11 @@ pub const fn shared_batch(size: usize) -> usize {
     }
 }
 
+/// How many it takes, of at most `most`, if it has freed nothing since the last time: about 4 KiB.
+pub fn shared_batch_again(size: usize, most: usize) -> usize {
+    (4096 / size).clamp(1, most)
+}
+
 /// How many objects of a detached slab must be free before the slab is worth taking from again.
 pub const fn wake(capacity: usize) -> usize {
     let n = capacity / 8;
@@ -171,6 +176,15 @@ mod tests {
         assert_eq!(receivers(1, 9, PARCELS_UNTIL_KNOWN), 1);
         // Heaps that have received something stay receivers when nobody leases them any more.
         assert_eq!((receivers(5, 2, 0), receivers(0, 0, 0)), (5, 0));
+    }
+
+    #[test]
+    fn a_thread_that_shares_heaps_takes_more_when_it_has_only_taken() {
+        for size in [1, 16, 64, 300, 1024, 2048, 10_000] {
+            let again = shared_batch_again(size, 30);
+            assert!(again >= shared_batch(size) && again <= 30);
+            assert!(again == 1 || again * size <= 4096);
+        }
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub(crate) fn trade_beside<R: Send>(
         last.free(message.address);
     }
     drop(last);
-    estate.arena().let_go_of_shared();
+    estate.arena().let_go_of_shared().unwrap();
     // SAFETY: all threads are gone.
     let census = unsafe { estate.arena().check() };
     assert_eq!(census.objects_out, 0, "objects were lost");

@@ -1,0 +1,106 @@
+//! Setting full magazines aside, and using again what is in them.
+//!
+//! A thread that has a heap to itself has its heap's depot. Threads that share heaps have that of
+//! the processor's, under the heap's lock: what one of them frees the next one there allocates, so
+//! that what they have at hand grows with the number of processors.
+
+use crate::arena::Arena;
+use crate::cache::{Holding, ThreadCache};
+use crate::class::Class;
+use crate::depot::Exchanged;
+use crate::magazine::{EMPTY, Magazine, ROUNDS};
+use freehold_sys::System;
+
+/// What became of a full magazine that was to be set aside.
+pub(crate) enum SetAside {
+    /// It was, and an empty one is in its place.
+    Done,
+    /// It was, and the thread's has now what was set aside first, and is to be emptied.
+    Instead(*mut Magazine),
+    /// It was not: there is no depot, no magazine to be had, or room in this one.
+    Not,
+}
+
+impl ThreadCache {
+    /// Sets the full magazine of `class` aside, in the heap's depot.
+    pub(crate) fn set_aside<S: System>(&mut self, arena: &Arena<S>, class: Class) -> SetAside {
+        if !matches!(self.holding(), Holding::Exclusive | Holding::Shared) {
+            return SetAside::Not;
+        }
+        let top = self.unload_magazine(class);
+        let full = Magazine::of_slot(top);
+        if top == 0 || Magazine::rounds_below(top) < ROUNDS {
+            self.load_again(class, top);
+            return SetAside::Not;
+        }
+        // SAFETY: the thread has the magazine, which is full, and the heap's lease if it has one.
+        let exchanged = unsafe {
+            match self.heap() {
+                Some(heap) => heap.with_depots(|it| it.exchange_full(arena, class, full)),
+                None => self.set_aside_shared(arena, class, full),
+            }
+        };
+        match exchanged {
+            Some(Exchanged::ForEmpty) => {
+                self.load(class, Magazine::first_slot(full));
+                SetAside::Done
+            }
+            Some(Exchanged::ForOldest) => SetAside::Instead(full),
+            None => {
+                self.load(class, top);
+                SetAside::Not
+            }
+        }
+    }
+
+    /// Sets what is in a full magazine aside, in the depot of a shared heap.
+    ///
+    /// # Safety
+    /// The thread has it, and it is full.
+    unsafe fn set_aside_shared<S: System>(
+        &self,
+        arena: &Arena<S>,
+        class: Class,
+        full: *mut Magazine,
+    ) -> Option<Exchanged> {
+        if class.info().depot == 0 {
+            return None;
+        }
+        let exchange = |spare: &mut Option<*mut Magazine>| {
+            let mut held = arena.hold_shared_heap(self.hint())?;
+            // SAFETY: the caller's promise.
+            unsafe { held.shared_depots()?.exchange_full_for(class, full, spare) }
+        };
+        let mut spare = None;
+        if let Some(exchanged) = exchange(&mut spare) {
+            return Some(exchanged);
+        }
+        // Not with a heap held: the lock of the magazines comes before it.
+        spare = arena.magazines.lease(&arena.system);
+        let exchanged = exchange(&mut spare);
+        if let Some(unused) = spare {
+            // SAFETY: just leased, and empty.
+            unsafe { arena.magazines.give_back(unused) };
+        }
+        exchanged
+    }
+
+    /// Fills the empty magazine of `class` with one that was set aside, if there is one.
+    pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        // SAFETY: the thread has the lease.
+        if !unsafe { heap.with_depots(|it| it.has(class)) } {
+            return false;
+        }
+        let top = self.unload_magazine(class);
+        if top as u8 != EMPTY {
+            self.load_again(class, top);
+            return false;
+        }
+        let empty = Magazine::of_slot(top);
+        // SAFETY: the thread has the lease, and the magazine.
+        let filled = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
+        self.load(class, if filled { Magazine::slot_after(empty, ROUNDS) } else { top });
+        filled
+    }
+}

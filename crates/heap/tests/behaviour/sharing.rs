@@ -1,0 +1,107 @@
+//! What threads can expect that share heaps, since all exclusive ones are leased.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::cache::Holding;
+use freehold_heap::class::{MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::invalid::Invalid;
+use freehold_sys::fake::Fake;
+
+/// More objects than a magazine holds, and fewer than may be set aside.
+const SOME: usize = 100;
+
+/// Runs `f` with two threads that share heaps, one for each of two processors.
+fn with_two_that_share(f: impl FnOnce(&Estate<Fake>, Thread<Fake>, Thread<Fake>)) {
+    let estate = Estate::new(Fake::new());
+    let mut others: Vec<_> = (0..32).map(|_| Thread::new(&estate)).collect();
+    let objects: Vec<_> = others.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let two = [(); 2].map(|()| {
+        let mut thread = Thread::new(&estate);
+        let object = thread.alloc(100).unwrap();
+        thread.free(object);
+        assert_eq!(thread.cache.holding(), Holding::Shared);
+        thread
+    });
+    let [one, other] = two;
+    f(&estate, one, other);
+    for (thread, object) in others.iter_mut().zip(objects) {
+        thread.free(object);
+    }
+}
+
+fn alloc_some(thread: &mut Thread<Fake>, size: usize) -> Vec<usize> {
+    (0..SOME).map(|_| thread.alloc(size).unwrap()).collect()
+}
+
+#[test]
+fn what_one_sets_aside_others_on_its_processor_use_next() {
+    for size in [16, 48] {
+        with_two_that_share(|estate, mut one, mut other| {
+            let system = estate.arena().system();
+            system.run_on(1);
+            let first = alloc_some(&mut one, size);
+            one.free_all(first.iter().copied());
+            // Not from another processor, whose caches do not have it.
+            system.run_on(0);
+            let elsewhere = alloc_some(&mut other, size);
+            assert!(elsewhere.iter().all(|object| !first.contains(object)));
+            system.run_on(1);
+            let again = alloc_some(&mut other, size);
+            let known = again.iter().filter(|object| first.contains(object)).count();
+            assert!(known >= 60, "{known} of {SOME} are what was set aside");
+            other.free_all(elsewhere.into_iter().chain(again));
+        });
+    }
+}
+
+#[test]
+fn what_shared_heaps_have_at_hand_goes_back_when_they_let_go_of_it() {
+    with_two_that_share(|estate, mut one, other| {
+        for size in (16..=SMALL_MAX).step_by(48).chain([3000, 9000, MEDIUM_MAX]) {
+            let objects = alloc_some(&mut one, size);
+            one.free_all(objects);
+        }
+        drop((one, other));
+        let kept = estate.arena().usage();
+        estate.arena().let_go_of_shared().unwrap();
+        let left = estate.arena().usage();
+        let out = |usage: freehold_heap::usage::Usage| usage.claimed - usage.free_in_slabs;
+        assert!(out(left) + (64 << 10) < out(kept), "{} of {} left", out(left), out(kept));
+    });
+}
+
+#[test]
+fn a_medium_object_that_one_frees_is_the_next_to_be_given_out_on_its_processor() {
+    for size in [3000, 9000, MEDIUM_MAX] {
+        with_two_that_share(|estate, mut one, mut other| {
+            estate.arena().system().run_on(1);
+            let objects = alloc_some(&mut one, size);
+            one.free(objects[50]);
+            assert_eq!(other.alloc(size), Some(objects[50]));
+            one.free(objects[70]);
+            assert_eq!(
+                one.try_free(objects[70]),
+                Err(Invalid::FreedTwice { address: objects[70] })
+            );
+            assert_eq!(other.alloc(size), Some(objects[70]));
+            one.free_all(objects);
+        });
+    }
+}
+
+#[test]
+fn an_object_that_was_set_aside_twice_is_reported_when_it_goes_back() {
+    with_two_that_share(|estate, mut one, mut other| {
+        estate.arena().system().run_on(1);
+        let objects = alloc_some(&mut one, 64);
+        one.free_all(objects[..40].iter().copied());
+        // The first of them is in the depot by now, where nobody looks for it.
+        let twice = objects[0];
+        other.free(twice);
+        other.free_all(objects[40..].iter().copied());
+        one.cache.flush(estate.arena()).unwrap();
+        let flushed = other.cache.flush(estate.arena());
+        let let_go = estate.arena().let_go_of_shared();
+        let refused = Err(Invalid::FreedTwice { address: twice });
+        assert!(flushed == refused || let_go == refused, "{flushed:?}, {let_go:?}");
+    });
+}
