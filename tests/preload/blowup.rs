@@ -78,7 +78,7 @@ fn has_settled(ended: &Ended) {
 
 /// The patterns once more in hardened mode, for as long as the others take by themselves.
 pub(crate) fn is_bounded_in_hardened_mode() {
-    for pattern in ["producer-consumer", "burst", "handover", "round-robin"] {
+    for pattern in ["producer-consumer", "burst", "handover", "round-robin", "lifetimes"] {
         let ended = run_in_mode(pattern, SECONDS, "1");
         is_bounded_by(&ended, HARDENED_SLACK);
         if pattern == "burst" {
@@ -122,6 +122,13 @@ fn memory_is_bounded_when_generations_of_threads_hand_blocks_on() {
 #[test]
 fn memory_is_not_multiplied_when_eight_threads_take_turns() {
     let ended = run("round-robin");
+    is_bounded(&ended);
+    is_flat(&ended);
+}
+
+#[test]
+fn memory_is_bounded_when_lifetimes_and_sizes_are_random() {
+    let ended = run("lifetimes");
     is_bounded(&ended);
     is_flat(&ended);
 }

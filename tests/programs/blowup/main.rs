@@ -2,8 +2,8 @@
 //! that are known to make allocators grow without bound.
 //!
 //! Usage: `freehold-blowup PATTERN SECONDS`, where PATTERN is `handover`, `producer-consumer`,
-//! `round-robin`, `burst` or `scattered`. Says what it measured, one `name: number` a line; judging
-//! it is the caller's.
+//! `round-robin`, `lifetimes`, `burst` or `scattered`. Says what it measured, one `name: number` a
+//! line; judging it is the caller's.
 
 mod block;
 mod counted;
@@ -23,6 +23,7 @@ fn main() {
         "handover" => patterns::handover::run,
         "producer-consumer" => patterns::producer_consumer::run,
         "round-robin" => patterns::round_robin::run,
+        "lifetimes" => patterns::lifetimes::run,
         "burst" => patterns::burst::run,
         "scattered" => patterns::burst::run_scattered,
         _ => usage(),
@@ -34,7 +35,7 @@ fn main() {
 }
 
 fn usage() -> ! {
-    let patterns = "handover|producer-consumer|round-robin|burst|scattered";
+    let patterns = "handover|producer-consumer|round-robin|lifetimes|burst|scattered";
     eprintln!("usage: freehold-blowup {patterns} SECONDS");
     exit(2);
 }

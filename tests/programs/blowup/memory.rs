@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the resident memory.
+/// Between two looks at the resident memory, at least.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Looks at most: what is noted of them is memory, too.
+const LOOKS: u32 = 10_000;
 
 /// The counts. Each is an account of its own, so that all accesses are relaxed.
 pub(crate) struct Meter {
@@ -55,10 +58,11 @@ impl Meter {
     /// in the last third.
     pub(crate) fn watch(duration: Duration) {
         let start = Instant::now();
-        let mut samples = Vec::with_capacity(1024);
+        let mut samples = Vec::with_capacity(LOOKS as usize + 1);
+        let every = LOOK_EVERY.max(duration / LOOKS);
         while start.elapsed() < duration {
             samples.push(resident());
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(every);
         }
         let third = samples.len() / 3;
         let mean = |samples: &[usize]| samples.iter().sum::<usize>() / samples.len().max(1);
