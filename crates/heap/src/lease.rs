@@ -113,12 +113,15 @@ impl<S: System> Arena<S> {
     pub fn let_go_of_shared(&self) -> Result<(), Invalid> {
         let mut found = Ok(());
         for id in 1..=self.leases.shared_made.load(Ordering::Acquire) {
-            let mut held = self.heap(id).hold();
+            let heap = self.heap(id);
             for class in (1..=SMALL_CLASSES as u8).map(Class) {
+                // For one class at a time, so that nobody waits for long.
+                let mut held = heap.hold();
                 while let Some(rounds) = held.shared_depots().and_then(|it| it.empty_one(class)) {
                     self.send_each_home(class, rounds.as_slice(), |twice| found = Err(twice));
                 }
             }
+            let mut held = heap.hold();
             // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
             self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() });
             self.let_go_of_slabs(&mut held);

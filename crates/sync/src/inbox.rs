@@ -3,12 +3,12 @@
 //! A thread that frees objects of another's heap gathers them in a magazine and, when that is full,
 //! puts it into the owner's inbox, in exchange for an empty one that the owner left there. The
 //! owner takes it, and leaves its empty one, instead of looking for objects in its slabs. Nobody
-//! touches an object, or anything of its slab: one atomic read-modify-write for each side moves a
+//! touches an object, or anything of its slab: one atomic read-modify-write, the sender's, moves a
 //! whole magazine.
 //!
 //! A slot is one word: the address of a magazine, or 0, and a state. All of what a slot says is in
 //! that word, so an exchange that succeeds has seen the slot as it is, however often it changed in
-//! between.
+//! between. And while it is full only the leaseholder changes it, which therefore need not compare.
 //!
 //! | state | the magazine is | who may change it |
 //! |---|---|---|
@@ -32,13 +32,15 @@ const STATE: usize = 3;
 pub(crate) struct Orders {
     /// Of putting a full magazine in, for a spare one.
     pub(crate) put: Ordering,
-    /// Of taking a full one out, for a spare one.
-    pub(crate) take: Ordering,
+    /// Of looking at a full one that is taken out, and of leaving a spare one in its place.
+    pub(crate) look: Ordering,
+    pub(crate) leave: Ordering,
 }
 
 /// Release: what was done to the magazine that goes in, and to the objects in it, comes before
 /// whatever its next user does. Acquire pairs with that for the magazine that comes out.
-pub(crate) const CORRECT: Orders = Orders { put: Ordering::AcqRel, take: Ordering::AcqRel };
+pub(crate) const CORRECT: Orders =
+    Orders { put: Ordering::AcqRel, look: Ordering::Acquire, leave: Ordering::Release };
 
 /// An inbox. All zero: closed, without magazines.
 #[derive(Debug, Default)]
@@ -87,15 +89,15 @@ impl Inbox {
     /// Whether there was a full magazine at this moment, most likely: a hint for the leaseholder.
     #[inline]
     pub fn has_mail(&self) -> bool {
-        // Relaxed: `take` decides.
+        // Relaxed: `take` looks again.
         self.0[0].load(Ordering::Relaxed) & STATE == FULL
     }
 
     /// Takes a full magazine out, if there is one, and leaves `spare` in its place. Only for the
-    /// leaseholder. Senders fill
-    /// the first slot that is open, so the last of those that are full in a row is the one sent
-    /// last, and its objects are the most likely to be in a cache. One that was sent just while
-    /// another was taken may stand alone further on, until the row has grown up to it again.
+    /// leaseholder. Senders fill the first slot that is open, so the last of those that are full in
+    /// a row is the one sent last, and its objects are the most likely to be in a cache. One that
+    /// was sent just while another was taken may stand alone further on, until the row has grown up
+    /// to it again.
     pub fn take(&self, spare: usize) -> Option<usize> {
         self.take_by(&CORRECT, spare)
     }
@@ -105,13 +107,13 @@ impl Inbox {
         debug_assert!(spare & STATE == 0);
         let is_full = |slot: &&AtomicUsize| slot.load(Ordering::Relaxed) & STATE == FULL;
         let slot = self.0.iter().take_while(is_full).last()?;
-        // Relaxed: the exchange decides.
-        let seen = slot.load(Ordering::Relaxed);
+        let seen = slot.load(orders.look);
         if seen & STATE != FULL {
             return None;
         }
-        let taken = slot.compare_exchange(seen, spare | OPEN, orders.take, Ordering::Relaxed);
-        taken.ok().map(|_| seen & !STATE)
+        // Not compared: senders leave a full slot alone.
+        slot.store(spare | OPEN, orders.leave);
+        Some(seen & !STATE)
     }
 
     /// Opens the inbox. Only for the leaseholder.
@@ -161,6 +163,13 @@ impl Inbox {
     pub(crate) fn close_blindly_for_model(&self) -> Option<usize> {
         let seen = self.0[0].load(Ordering::Acquire);
         self.0[0].store(seen & !STATE | CLOSED, Ordering::Relaxed);
+        (seen & STATE == FULL).then_some(seen & !STATE)
+    }
+
+    /// Taking as it must not be done: leaving a spare magazine in a slot that is not full.
+    pub(crate) fn leave_blindly_for_model(&self, spare: usize) -> Option<usize> {
+        let seen = self.0[0].load(Ordering::Acquire);
+        self.0[0].store(spare | OPEN, Ordering::Release);
         (seen & STATE == FULL).then_some(seen & !STATE)
     }
 }

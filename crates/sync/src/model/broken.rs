@@ -182,7 +182,7 @@ fn broken_putting_a_magazine_in_relaxed_is_rejected() {
 #[test]
 fn broken_leaving_a_spare_magazine_relaxed_is_rejected() {
     must_be_rejected(RACE, || {
-        const ORDERS: inbox::Orders = inbox::Orders { take: Ordering::Acquire, ..inbox::CORRECT };
+        const ORDERS: inbox::Orders = inbox::Orders { leave: Ordering::Relaxed, ..inbox::CORRECT };
         posted(&ORDERS);
     });
 }
@@ -190,7 +190,7 @@ fn broken_leaving_a_spare_magazine_relaxed_is_rejected() {
 #[test]
 fn broken_taking_a_magazine_out_relaxed_is_rejected() {
     must_be_rejected(RACE, || {
-        const ORDERS: inbox::Orders = inbox::Orders { take: Ordering::Release, ..inbox::CORRECT };
+        const ORDERS: inbox::Orders = inbox::Orders { look: Ordering::Relaxed, ..inbox::CORRECT };
         posted(&ORDERS);
     });
 }
@@ -204,6 +204,20 @@ fn broken_closing_without_comparing_is_rejected() {
         let found = post.inbox.close_blindly_for_model().map_or(0, |full| post.use_up(full));
         let refused = sender.join().unwrap();
         assert_eq!(found | refused, 1, "a magazine was lost");
+    });
+}
+
+#[test]
+fn broken_leaving_a_spare_magazine_in_a_slot_that_is_not_full_is_rejected() {
+    must_be_rejected("a magazine was lost", || {
+        let post = Post::new(&inbox::CORRECT);
+        let sender = post.clone();
+        let sender = thread::spawn(move || sender.send(0, 1));
+        let taken = post.inbox.leave_blindly_for_model(Post::address(2));
+        let received = taken.map_or(0, |full| post.use_up(full));
+        let refused = sender.join().unwrap();
+        let all = received | post.close() | refused;
+        assert_eq!(all & 0xff, 1, "a magazine was lost");
     });
 }
 
