@@ -102,7 +102,7 @@ impl ThreadCache {
     /// first last. Returns how many: none only when there is no memory.
     ///
     /// # Safety
-    /// The caller has the magazine, and nothing else uses it.
+    /// The caller has the magazine, and nothing else uses it; at most [`ROUNDS`] are wanted.
     unsafe fn take_from_heap<S: System>(
         &mut self,
         arena: &Arena<S>,

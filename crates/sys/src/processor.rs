@@ -1,8 +1,9 @@
 //! Which processor a thread is running on.
 //!
 //! Owns nothing. The C library knows, from memory that it shares with the kernel, or asks the
-//! kernel's code in the process. Where it would have to make a system call, which a filter may not
-//! let through, it is not asked; and where there is no such C library nobody knows.
+//! kernel's code in the process (the vDSO, which x86-64 has unless it is switched off at boot). On
+//! other architectures it may have to make a system call, which a filter may not let through: it is
+//! not asked there. Where there is no such C library nobody knows.
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 crate::weak_function! {

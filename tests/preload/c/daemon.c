@@ -27,8 +27,9 @@ static int threads(void)
 	return count;
 }
 
-/* The kernel counts a thread that was joined for a moment longer, and on a machine with much to do
- * for more than 50 ms. One of the library's own would last for several tenths of a second. */
+/* The kernel counts a thread that was joined for a moment longer. (In 1 to 4 of 1,000 runs on a busy
+ * machine 50 ms were not enough, with two versions.) One of the library's own would last for several
+ * tenths of a second. */
 static int is_alone(void)
 {
 	for (int i = 0; i < 150 && threads() > 1; i++)

@@ -46,7 +46,8 @@ pub const BATCHES_TO_JUDGE: u16 = 64;
 pub const WORTH_WAITING: u16 = 2;
 
 /// Medium objects that go home one by one, where batches were found not to be worth it, before it
-/// is tried again: so many that what trying costs is a thirtieth.
+/// is tried again: so many that those that wait then, as many as an outbox holds, which may be 400
+/// of the smallest, are a fifth at most.
 pub const ALONE_AT_ONCE: u16 = 2048;
 
 /// The most full magazines of a class that a heap sets aside.
