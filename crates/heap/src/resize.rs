@@ -12,6 +12,7 @@ use crate::tally::Account;
 use core::ptr;
 use freehold_sync::atomic::Ordering;
 use freehold_sys::System;
+use freehold_sys::touch::touch;
 
 /// From this size on, contents are moved by changing page tables rather than copied. Below it the
 /// call and the refaults of neighbours cost more than the copy.
@@ -110,6 +111,11 @@ impl ThreadCache {
             return Ok((size <= usable).then_some(address));
         };
         let keep = usable.min(size);
+        if matches!(kind, InUse::Slab) {
+            // Others get its memory next.
+            // SAFETY: the caller's object, of at least so many bytes.
+            unsafe { touch(address, keep, arena.system.page_size()) };
+        }
         if !arena.move_run(kind, address, new.address, keep) {
             // SAFETY: both are objects of at least `keep` bytes, and different ones.
             unsafe {

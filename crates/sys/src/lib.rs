@@ -29,6 +29,7 @@ pub mod syscall;
 mod system;
 pub mod thread;
 pub mod tls;
+pub mod touch;
 pub mod weak;
 
 pub use linux::Linux;
