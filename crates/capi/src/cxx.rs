@@ -1,4 +1,4 @@
-//! The C++ operators `new` and `delete`. The two that are used most are written here, to begin with
+//! The C++ operators `new` and `delete`. Those that are used most are written here, to begin with
 //! the fast path; `freehold_cxx` has the others, and what happens when there is no memory.
 
 use core::ffi::c_void;
@@ -18,10 +18,20 @@ unsafe fn delete(object: *mut c_void) {
     unsafe { freehold_rt::deallocate(object.cast()) }
 }
 
-/// `new` when the fast path had nothing.
+/// `new` of a small size when the fast path had nothing.
 #[cold]
 #[inline(never)]
-extern "C-unwind" fn new_slow(size: usize) -> *mut c_void {
+extern "C-unwind" fn new_empty(size: usize) -> *mut c_void {
+    match slow::allocate_set_aside(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => new_rarely(size),
+    }
+}
+
+/// `new` of a size that the fast path has nothing of.
+#[cold]
+#[inline(never)]
+extern "C-unwind" fn new_large(size: usize) -> *mut c_void {
     match slow::allocate_medium_at_hand(size) {
         Some(object) => object.as_ptr().cast(),
         None => new_rarely(size),
@@ -67,7 +77,7 @@ macro_rules! usual_forms_of_new {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub extern "C-unwind" fn $name(size: usize) -> *mut c_void {
-                freehold_rt::naked_allocate!(new_slow)
+                freehold_rt::naked_allocate!(new_large, new_empty)
             }
         )*
     };
@@ -81,16 +91,49 @@ usual_forms_of_new! {
     _Znam;
 }
 
+/// Defines the forms of `delete` that are used most.
+#[cfg(target_arch = "x86_64")]
+macro_rules! usual_forms_of_delete {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty)?);)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// `object` is null, or an object that nobody uses any longer.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(object: *mut c_void $(, $argument: $type)?) {
+                freehold_rt::naked_deallocate!()
+            }
+        )*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+usual_forms_of_delete! {
+    /// `operator delete(void*)`
+    _ZdlPv();
+    /// `operator delete[](void*)`
+    _ZdaPv();
+    /// `operator delete(void*, size_t)`
+    _ZdlPvm(size: usize);
+    /// `operator delete[](void*, size_t)`
+    _ZdaPvm(size: usize);
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 extern "C-unwind" fn new(size: usize) -> *mut c_void {
     match freehold_rt::try_allocate(size) {
         Some(object) => object.as_ptr().cast(),
-        None => new_slow(size),
+        None if size <= freehold_rt::SMALL_MAX => new_empty(size),
+        None => new_large(size),
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 freehold_cxx::usual_new!(new);
+#[cfg(not(target_arch = "x86_64"))]
+freehold_cxx::usual_delete!(delete);
 
 freehold_cxx::operators!(allocate, delete);

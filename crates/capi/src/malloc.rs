@@ -9,7 +9,7 @@ use freehold_rt::slow::{self, AtHand};
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    freehold_rt::naked_allocate!(malloc_slow)
+    freehold_rt::naked_allocate!(malloc_large, malloc_empty)
 }
 
 /// `malloc(3)`.
@@ -18,13 +18,25 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
     match freehold_rt::try_allocate(size) {
         Some(object) => object.as_ptr().cast(),
-        None => malloc_slow(size),
+        None if size <= freehold_rt::SMALL_MAX => malloc_empty(size),
+        None => malloc_large(size),
     }
 }
 
+/// `malloc` of a small size when the fast path had nothing.
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_slow(size: usize) -> *mut c_void {
+extern "C" fn malloc_empty(size: usize) -> *mut c_void {
+    match slow::allocate_set_aside(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => malloc_rarely(size),
+    }
+}
+
+/// `malloc` of a size that the fast path has nothing of.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_large(size: usize) -> *mut c_void {
     match slow::allocate_medium_at_hand(size) {
         Some(object) => object.as_ptr().cast(),
         None => malloc_rarely(size),
@@ -66,6 +78,18 @@ fn malloc_hardened_small(thread: AtHand, size: usize) -> *mut c_void {
 ///
 /// # Safety
 /// `object` is null, or an object that nobody uses any longer.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(object: *mut c_void) {
+    freehold_rt::naked_deallocate!()
+}
+
+/// `free(3)`. Leaves `errno` alone.
+///
+/// # Safety
+/// `object` is null, or an object that nobody uses any longer.
+#[cfg(not(target_arch = "x86_64"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(object: *mut c_void) {
     // SAFETY: the caller's promise.

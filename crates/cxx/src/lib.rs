@@ -81,6 +81,25 @@ macro_rules! usual_new {
     };
 }
 
+/// Defines the forms of `delete` that are used most by calling an `unsafe fn(*mut c_void)`, which
+/// gets null as well: on their own for the reason that those of `new` are.
+#[macro_export]
+macro_rules! usual_delete {
+    ($delete:path) => {
+        $crate::forms_of_delete! {
+            $delete:
+            /// `operator delete(void*)`
+            _ZdlPv();
+            /// `operator delete[](void*)`
+            _ZdaPv();
+            /// `operator delete(void*, size_t)`
+            _ZdlPvm(_size: usize);
+            /// `operator delete[](void*, size_t)`
+            _ZdaPvm(_size: usize);
+        }
+    };
+}
+
 /// Defines the other forms of `new` by calling an [`Allocate`], and those of `delete` by calling an
 /// `unsafe fn(*mut c_void)`, which gets null as well.
 #[macro_export]
@@ -108,18 +127,10 @@ macro_rules! operators {
         }
         $crate::forms_of_delete! {
             $delete:
-            /// `operator delete(void*)`
-            _ZdlPv();
-            /// `operator delete[](void*)`
-            _ZdaPv();
             /// `operator delete(void*, nothrow)`
             _ZdlPvRKSt9nothrow_t(_nothrow: *const core::ffi::c_void);
             /// `operator delete[](void*, nothrow)`
             _ZdaPvRKSt9nothrow_t(_nothrow: *const core::ffi::c_void);
-            /// `operator delete(void*, size_t)`
-            _ZdlPvm(_size: usize);
-            /// `operator delete[](void*, size_t)`
-            _ZdaPvm(_size: usize);
             /// `operator delete(void*, align_val_t)`
             _ZdlPvSt11align_val_t(_align: usize);
             /// `operator delete[](void*, align_val_t)`

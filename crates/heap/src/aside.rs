@@ -7,13 +7,15 @@
 use crate::arena::Arena;
 use crate::cache::{Holding, ThreadCache};
 use crate::class::Class;
-use crate::depot::Exchanged;
-use crate::magazine::{EMPTY, Magazine, ROUNDS};
+use crate::depot::{Exchanged, HALF};
+use crate::layout::at;
+use crate::magazine::{EMPTY, FULL, Magazine, ROUNDS, SLOT};
+use core::ptr::NonNull;
 use freehold_sys::System;
 
 /// What became of a full magazine that was to be set aside.
 pub(crate) enum SetAside {
-    /// It was, and an empty one is in its place.
+    /// It was, or half of it, so that there is room in it.
     Done,
     /// It was, and the thread's has now what was set aside first, and is to be emptied.
     Instead(*mut Magazine),
@@ -41,8 +43,8 @@ impl ThreadCache {
             }
         };
         match exchanged {
-            Some(Exchanged::ForEmpty) => {
-                self.load(class, Magazine::first_slot(full));
+            Some(Exchanged::For(objects)) => {
+                self.load(class, Magazine::slot_after(full, ROUNDS - objects));
                 SetAside::Done
             }
             Some(Exchanged::ForOldest) => SetAside::Instead(full),
@@ -85,7 +87,7 @@ impl ThreadCache {
         exchanged
     }
 
-    /// Fills the empty magazine of `class` with one that was set aside, if there is one.
+    /// Fills half of the empty magazine of `class` with what was set aside, if anything was.
     pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
         let Some(heap) = self.heap() else { return false };
         // SAFETY: the thread has the lease.
@@ -99,8 +101,69 @@ impl ThreadCache {
         }
         let empty = Magazine::of_slot(top);
         // SAFETY: the thread has the lease, and the magazine.
-        let filled = unsafe { heap.with_depots(|it| it.exchange_empty(class, empty)) };
-        self.load(class, if filled { Magazine::slot_after(empty, ROUNDS) } else { top });
+        let filled = unsafe { heap.with_depots(|it| it.fill_half(class, empty)) };
+        self.load(class, if filled { Magazine::slot_after(empty, HALF) } else { top });
         filled
+    }
+
+    /// Takes an object out of what was set aside of `class` last, if anything was and the magazine
+    /// is empty, which gets the rest. Does nothing else, for who is in a hurry.
+    #[inline]
+    pub fn pop_set_aside(&mut self, class: Class) -> Option<NonNull<u8>> {
+        let heap = self.heap()?;
+        // SAFETY: the thread has the lease.
+        unsafe {
+            heap.with_depots(|depots| {
+                if !depots.has(class) {
+                    return None;
+                }
+                let top = self.unload_magazine(class);
+                if top as u8 != EMPTY {
+                    self.load_again(class, top);
+                    return None;
+                }
+                let own = Magazine::of_slot(top);
+                // SAFETY: the thread has the magazine, which is in no other hands until it is
+                // loaded; so many objects are in it after this, none of which is null.
+                let _ = depots.fill_half(class, own);
+                let last = Magazine::slot_after(own, HALF - 1);
+                let object = NonNull::new_unchecked(at::<u8>(at::<usize>(last).read()));
+                self.load(class, last);
+                Some(object)
+            })
+        }
+    }
+
+    /// Keeps a freed object whose magazine is full, by setting half of that aside, if there is room
+    /// for it in a magazine of the depot. Does nothing else, for who is in a hurry.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::keep`].
+    #[inline]
+    #[must_use]
+    pub unsafe fn push_after_setting_aside(&mut self, region: usize, address: usize) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        let Some(class) = self.kept_class(region, address) else { return false };
+        // SAFETY: the thread has the lease.
+        unsafe {
+            heap.with_depots(|depots| {
+                if !depots.has_room(class) {
+                    return false;
+                }
+                let top = self.unload_magazine(class);
+                if top as u8 != FULL {
+                    self.load_again(class, top);
+                    return false;
+                }
+                let own = Magazine::of_slot(top);
+                // SAFETY: the thread has the magazine, which is full, and in no other hands until
+                // it is loaded; there is room for half of it, and then in it.
+                depots.set_half_aside(class, own);
+                let next = Magazine::slot_after(own, HALF);
+                at::<usize>(next).write(address);
+                self.load(class, next + SLOT);
+                true
+            })
+        }
     }
 }

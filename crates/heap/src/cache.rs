@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, at};
-use crate::magazine::{EMPTY, FULL, MAGAZINES, Magazine, Rounds, SLOT};
+use crate::magazine::{EMPTY, FULL, Kept, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::mem::offset_of;
@@ -267,18 +267,29 @@ impl ThreadCache {
     /// the region of the arena that this cache is used with.
     #[inline]
     #[must_use]
-    pub unsafe fn keep(&mut self, region: usize, address: usize) -> bool {
+    pub unsafe fn keep(&mut self, region: usize, address: usize) -> Kept {
+        match self.kept_class(region, address) {
+            Some(class) if self.push(class, address) => Kept::Done,
+            Some(_) => Kept::Full,
+            None => Kept::No,
+        }
+    }
+
+    /// The class of the small object that starts at an address, if the thread keeps it when it is
+    /// freed and there is room; `region` as for [`ThreadCache::keep`].
+    #[inline]
+    pub(crate) fn kept_class(&self, region: usize, address: usize) -> Option<Class> {
         let offset = address.wrapping_sub(region);
         let granule = offset >> GRANULE_SHIFT;
         if granule >= self.limit {
-            return false;
+            return None;
         }
         // SAFETY: the map can be asked for all granules below the limit.
         let class = unsafe { (*at::<AtomicU8>(self.map + granule)).load(Ordering::Relaxed) };
         let magic = self.magic[usize::from(class)];
         let in_granule = offset as u32 & (GRANULE as u32 - 1);
         // For class 0, "not kept", the magic is 0, and nothing is below that.
-        in_granule.wrapping_mul(magic) < magic && self.push(Class(class), address)
+        (in_granule.wrapping_mul(magic) < magic).then_some(Class(class))
     }
 
     /// Whether the fast path would keep another object of a class if the magazine were not full.
@@ -305,7 +316,9 @@ impl ThreadCache {
             None => arena.magazines.lease(&arena.system),
         };
         if let Some(magazine) = magazine {
-            self.watch.begin(class);
+            // Who shares heaps comes after all those that have one to themselves.
+            let used_before = self.heap().is_none_or(|heap| heap.note_used(class));
+            self.watch.begin(class, used_before);
             self.load(class, Magazine::first_slot(magazine));
         }
     }
@@ -330,6 +343,7 @@ impl ThreadCache {
     }
 
     /// Uses a magazine of the thread's for `class`: the one whose next free slot is `top`.
+    #[inline]
     pub(crate) fn load(&mut self, class: Class, top: usize) {
         self.tops[usize::from(class.0)] = top;
         // Second: a signal handler that finds the number finds the magazine, too.
@@ -339,6 +353,7 @@ impl ThreadCache {
 
     /// Lets the fast path keep objects of a class for which there is a magazine, unless it is
     /// watched.
+    #[inline]
     pub(crate) fn set_magic(&mut self, class: Class) {
         let n = usize::from(class.0);
         let fast = self.tops[n] != 0 && !self.watch.is_on(class);
@@ -346,6 +361,7 @@ impl ThreadCache {
     }
 
     /// Stops using the magazine for `class`, and returns its next free slot; 0 if there is none.
+    #[inline]
     pub(crate) fn unload_magazine(&mut self, class: Class) -> usize {
         self.magic[usize::from(class.0)] = 0;
         compiler_fence(Ordering::SeqCst);
@@ -366,38 +382,6 @@ impl ThreadCache {
         if top != 0 {
             self.load(class, top);
         }
-    }
-
-    /// Fills the empty magazine of `class` from one in the heap's inbox, if there is one. The
-    /// thread's magazine stays its own, for the reason that `depot` gives.
-    pub(crate) fn receive(&mut self, class: Class) -> bool {
-        let Some(heap) = self.heap() else { return false };
-        let Some(inbox) = heap.inbox(class) else { return false };
-        if !inbox.is_open() {
-            debug_assert!(heap.is_exclusive());
-            inbox.open();
-            return false;
-        }
-        if !inbox.has_mail() {
-            return false;
-        }
-        let top = self.unload_magazine(class);
-        let fits = top == 0 || top as u8 == EMPTY;
-        let Some(full) = fits.then(|| heap.take_mail(class)).flatten() else {
-            self.load_again(class, top);
-            return false;
-        };
-        // SAFETY: it is this thread's now.
-        let rounds = unsafe { (*full).noted_rounds() };
-        let own = if top == 0 { full } else { Magazine::of_slot(top) };
-        if own != full {
-            // SAFETY: both are this thread's.
-            unsafe { Magazine::copy(full, own, rounds) };
-            let before = heap.leave_magazine(class, full);
-            debug_assert!(before.is_none(), "a spare magazine was left when mail was taken");
-        }
-        self.load(class, Magazine::slot_after(own, rounds));
-        true
     }
 
     /// Fills the empty magazine of a class. Fails if there is none, or if a signal handler has put

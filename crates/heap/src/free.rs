@@ -61,10 +61,10 @@ impl<S: System> Arena<S> {
     pub fn slab_at(&self, address: usize) -> Found {
         let Some(g) = self.granule_of(address) else { return Found::Other };
         let class = Class(self.tag(g).class());
-        if class.is_small() {
-            Found::Small(g, class)
-        } else if class.is_medium() {
+        if class.is_medium() {
             Found::Medium(g, class)
+        } else if class.is_small() {
+            Found::Small(g, class)
         } else if class == Class(RUN) {
             Found::Run
         } else {
@@ -74,7 +74,7 @@ impl<S: System> Arena<S> {
 
     /// The object of a slab that starts at `address`, if one does.
     #[inline]
-    pub(crate) fn object_at(&self, address: usize) -> Option<InSlab> {
+    pub fn object_at(&self, address: usize) -> Option<InSlab> {
         let g = self.granule_of(address)?;
         let class = Class(self.tag(g).class());
         if matches!(class, Class::NONE | Class(RUN)) {
@@ -177,44 +177,41 @@ impl ThreadCache {
     ) -> bool {
         match aside {
             PutAside::Done => true,
-            PutAside::Small(g, class) => self.post_small(arena, address, g, class),
+            PutAside::Small(g, class) => self.post_small(arena, g, class, address),
             PutAside::Not => false,
         }
     }
 
-    /// The class of an object that [`ThreadCache::put_aside`] found no room for, if the thread
-    /// would keep it but for its magazine, which is full.
-    #[inline]
-    pub fn would_keep(&self, aside: PutAside) -> Option<Class> {
-        let PutAside::Small(g, class) = aside else { return None };
-        (self.is_full(class) && self.keeps(g, class)).then_some(class)
-    }
-
-    /// Keeps an object that [`ThreadCache::would_keep`] was said of, after making room for it.
+    /// Keeps a freed object whose magazine the fast path found full, after making room for it.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     pub unsafe fn keep_in_full<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
         address: usize,
     ) -> Result<(), Invalid> {
-        self.unload(arena, class)?;
-        if self.push_when_busy(class, address) {
-            return Ok(());
+        if let Some(class) = self.kept_class(arena.tables.region, address)
+            && self.is_full(class)
+        {
+            self.unload(arena, class)?;
+            if self.push_when_busy(class, address) {
+                return Ok(());
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { self.free_slow(arena, address) }
     }
 
-    #[inline]
-    fn post_small<S: System>(
+    /// As [`ThreadCache::post`], with a small object of this granule, or what may be one.
+    #[inline(always)]
+    #[must_use]
+    pub fn post_small<S: System>(
         &mut self,
         arena: &Arena<S>,
-        address: usize,
         g: Granule,
         class: Class,
+        address: usize,
     ) -> bool {
         let keeps = self.keeps(g, class);
         // SAFETY: the outbox is leased to this thread.
@@ -248,7 +245,7 @@ impl ThreadCache {
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn put_aside_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -267,7 +264,7 @@ impl ThreadCache {
 
     /// Sends a medium object home by itself, if the thread lets none wait for others. Fails if the
     /// object is free already.
-    #[inline]
+    #[inline(always)]
     fn send_alone<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -293,7 +290,7 @@ impl ThreadCache {
     }
 
     /// Keeps a medium object if the thread has room for it.
-    #[inline]
+    #[inline(always)]
     fn take_back_medium<S: System>(
         &mut self,
         arena: &Arena<S>,

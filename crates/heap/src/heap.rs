@@ -25,7 +25,7 @@ use crate::reclaim::Holder;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
-use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::inbox::Inbox;
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Count, Ledger, State};
@@ -106,6 +106,9 @@ pub struct Heap {
     pub(crate) hot_runs: HotRuns,
     /// Whether magazines have been made.
     furnished: AtomicBool,
+    /// The small classes that leaseholders have used, a bit each. Used by the leaseholder alone;
+    /// all accesses are Relaxed, since the lease orders them.
+    used: AtomicU64,
     /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
     /// written nearby.
     receives: AtomicBool,
@@ -198,6 +201,7 @@ impl Heap {
             (&raw mut (*place).depots).write(UnsafeCell::new(Depots::new()));
             (&raw mut (*place).hot_runs).write(HotRuns::new());
             (&raw mut (*place).furnished).write(AtomicBool::new(false));
+            (&raw mut (*place).used).write(AtomicU64::new(0));
             (&raw mut (*place).receives).write(AtomicBool::new(false));
         }
     }
@@ -285,6 +289,13 @@ impl Heap {
             0 => arena.magazines.lease(&arena.system),
             address => Some(at(address)),
         }
+    }
+
+    /// Notes that the leaseholder uses a class; tells whether one had done so before.
+    pub(crate) fn note_used(&self, class: Class) -> bool {
+        let (before, bit) = (self.used.load(Ordering::Relaxed), 1 << class.0);
+        self.used.store(before | bit, Ordering::Relaxed);
+        before & bit != 0
     }
 
     /// Runs `f` with the depots of a heap that is not shared.

@@ -47,32 +47,16 @@ impl Hot {
     /// Keeps an object, if there is room, and none with the same bit is here already.
     #[inline]
     pub(crate) fn keep(&mut self, object: usize) -> bool {
-        let room = self.has_room_for(object);
-        if room {
-            // SAFETY: there is room.
-            unsafe { self.put(object) };
+        let filter = self.filter | 1 << bit(object);
+        if self.is_full() || filter == self.filter {
+            return false;
         }
-        room
-    }
-
-    /// Whether there is room, and no object with the same bit is here already.
-    #[inline]
-    pub(crate) fn has_room_for(&self, object: usize) -> bool {
-        !self.is_full() && !self.may_have(object)
-    }
-
-    /// Keeps an object.
-    ///
-    /// # Safety
-    /// There is room for it, and none with the same bit is here.
-    #[inline]
-    pub(crate) unsafe fn put(&mut self, object: usize) {
-        debug_assert!(self.has_room_for(object));
+        self.filter = filter;
         // SAFETY: there is room, so that the count is below what there may be, which is no more
         // than there are places. A check would be one instruction in ten of what is done here.
         unsafe { *self.objects.get_unchecked_mut(usize::from(self.count)) = object };
-        self.filter |= 1 << bit(object);
         self.count += 1;
+        true
     }
 
     /// Whether an object may be here; if not it certainly is not.

@@ -33,6 +33,17 @@ pub const EMPTY: u8 = SLOT as u8;
 /// The low byte of that pointer when the magazine is full.
 pub(crate) const FULL: u8 = (BYTES - SLOT) as u8;
 
+/// What became of a freed object that the fast path was to keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// It is in its magazine.
+    Done,
+    /// It is one that the thread keeps, but its magazine is full.
+    Full,
+    /// It is not one that the thread keeps, as far as the fast path can tell.
+    No,
+}
+
 /// A magazine. Its slots belong to who has it, and so does the count.
 #[repr(C, align(256))]
 pub(crate) struct Magazine {
@@ -197,6 +208,13 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// None.
     pub(crate) const NONE: Self = Self { objects: [0; ROUNDS], count: 0 };
+
+    /// A copy of these, of which there are at most [`ROUNDS`].
+    pub(crate) fn of(objects: &[usize]) -> Self {
+        let mut rounds = Self { count: objects.len(), ..Self::NONE };
+        rounds.objects[..objects.len()].copy_from_slice(objects);
+        rounds
+    }
 
     /// The objects, oldest first.
     pub(crate) fn as_slice(&self) -> &[usize] {

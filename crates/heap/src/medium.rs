@@ -133,15 +133,10 @@ impl MediumBins {
         known_free: impl FnOnce() -> bool,
     ) -> bool {
         let AtHand { bin, hot } = &mut self.0[class.medium_index()];
-        if !hot.has_room_for(object) {
+        if hot.is_full() || known_free() || bin.slab == slab && bin.free >> n & 1 != 0 {
             return false;
         }
-        let was_free = known_free() || bin.slab == slab && bin.free >> n & 1 != 0;
-        if !was_free {
-            // SAFETY: there is room.
-            unsafe { hot.put(object) };
-        }
-        !was_free
+        hot.keep(object)
     }
 
     /// Takes back object `n` of a slab, if it is the one that the heap is taking from, or if there

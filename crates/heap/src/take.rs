@@ -76,6 +76,38 @@ impl ThreadCache {
         at(self.take_one(arena, class))
     }
 
+    /// Fills the empty magazine of `class` from one in the heap's inbox, if there is one. The
+    /// thread's magazine stays its own, for the reason that `depot` gives.
+    fn receive(&mut self, class: Class) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        let Some(inbox) = heap.inbox(class) else { return false };
+        if !inbox.is_open() {
+            debug_assert!(heap.is_exclusive());
+            inbox.open();
+            return false;
+        }
+        if !inbox.has_mail() {
+            return false;
+        }
+        let top = self.unload_magazine(class);
+        let fits = top == 0 || top as u8 == EMPTY;
+        let Some(full) = fits.then(|| heap.take_mail(class)).flatten() else {
+            self.load_again(class, top);
+            return false;
+        };
+        // SAFETY: it is this thread's now.
+        let rounds = unsafe { (*full).noted_rounds() };
+        let own = if top == 0 { full } else { Magazine::of_slot(top) };
+        if own != full {
+            // SAFETY: both are this thread's.
+            unsafe { Magazine::copy(full, own, rounds) };
+            let before = heap.leave_magazine(class, full);
+            debug_assert!(before.is_none(), "a spare magazine was left when mail was taken");
+        }
+        self.load(class, Magazine::slot_after(own, rounds));
+        true
+    }
+
     /// Takes objects into the empty magazine of `class`. Fails if there is none, if a signal
     /// handler has put something into it meanwhile, or if there is no memory.
     fn take_into_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
@@ -129,8 +161,9 @@ impl ThreadCache {
         let Some(mut held) = arena.hold_shared_heap(self.hint()) else { return 0 };
         // SAFETY: the caller's promise.
         unsafe {
-            if held.shared_depots().is_some_and(|it| it.exchange_empty(class, magazine)) {
-                return ROUNDS;
+            let count = held.shared_depots().map_or(0, |it| it.fill(class, magazine));
+            if count > 0 {
+                return count;
             }
             let count = fill(arena, &mut held, class, (magazine, wanted));
             self.use_shared_map(&held);

@@ -14,8 +14,13 @@ use crate::magazine::{MAGAZINES, Magazine};
 use freehold_sync::atomic::Ordering;
 use freehold_sys::System;
 
-/// Frees that are watched when a thread begins to use a class: 80 instructions each, once.
+/// Frees that are watched when the first thread that has a heap begins to use a class: some 200
+/// instructions each.
 const FIRST: u8 = 8;
+
+/// Frees that are watched when another thread does, which may not live for much longer than that:
+/// one that is made twice, and no more.
+const LATER: u8 = 2;
 
 /// Times that a thread fetches objects before it watches one more free: one in some 500.
 const FETCHES: u8 = 16;
@@ -38,9 +43,10 @@ impl Watch {
         self.frees[usize::from(class.0)] > 0
     }
 
-    /// Watches the first frees of a class.
-    pub(crate) fn begin(&mut self, class: Class) {
-        self.frees[usize::from(class.0)] = FIRST;
+    /// Watches the next frees of a class that the thread begins to use, with a heap that others
+    /// have used for it before, or not.
+    pub(crate) fn begin(&mut self, class: Class, used_before: bool) {
+        self.frees[usize::from(class.0)] = if used_before { LATER } else { FIRST };
     }
 
     /// Counts a watched free.

@@ -378,4 +378,5 @@ unsafe fn delete(object: *mut c_void) {
 }
 
 freehold_cxx::usual_new!(new);
+freehold_cxx::usual_delete!(delete);
 freehold_cxx::operators!(allocate_new, delete);

@@ -2,7 +2,7 @@
 //! on standard error for what it finds.
 
 use crate::tls::{self, Local};
-use crate::{background, emergency, exit, foreign, process, report, slow};
+use crate::{background, emergency, exit, foreign, free, process, report, slow};
 use core::num::NonZeroUsize;
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
@@ -54,7 +54,7 @@ fn leave(local: &mut Local) {
         if let Some(thread) = unsafe { local.hardened.as_mut() } {
             thread.note_deferred(false);
         }
-        slow::free_deferred(local);
+        free::free_deferred(local);
     }
 }
 
@@ -281,7 +281,7 @@ fn finish(object: *mut u8, entered: Option<(Result<(), Misuse>, bool)>) {
     match entered {
         Some((freed, wish)) => {
             if let Err(Misuse(invalid)) = freed {
-                slow::deallocate_other(object, invalid);
+                free::deallocate_other(object, invalid);
             }
             if wish {
                 background::start();
@@ -298,7 +298,7 @@ fn defer(object: *mut u8) {
     if usable_size("free", object) < size_of::<*mut u8>() {
         return;
     }
-    slow::link_deferred(object);
+    free::link_deferred(object);
     // SAFETY: the thread's own storage, and what is leased to it. The thread that was interrupted
     // is at it, and looks at this note only when it begins.
     if let Some(thread) = unsafe { (*tls::local()).hardened.as_mut() } {

@@ -4,7 +4,7 @@
 //! fork, and the words on standard error when a program frees what it must not. The C library
 //! (`freehold-capi`) and the Rust interface (`freehold`) are thin layers over the functions here.
 //!
-//! [`allocate`] and [`deallocate`] are the fast path. Everything else is in [`slow`].
+//! [`allocate`] and [`deallocate`] are the fast path. Everything else is in [`slow`] and [`free`].
 
 #![no_std]
 
@@ -19,6 +19,7 @@ mod exit;
 mod figures;
 mod foreign;
 mod fork;
+pub mod free;
 mod guarded;
 mod hardened;
 mod libc;
@@ -35,11 +36,17 @@ mod words;
 
 use core::ptr::NonNull;
 use freehold_heap::class::Class;
+#[cfg(not(target_arch = "x86_64"))]
+use freehold_heap::magazine::Kept;
 
 pub use freehold_heap::class::SMALL_MAX;
+#[doc(hidden)]
+pub use freehold_heap::layout::GRANULE;
 pub use freehold_heap::usage::Usage;
 #[doc(hidden)]
-pub use tls::{CLASSES, TOPS};
+pub use process::REGION;
+#[doc(hidden)]
+pub use tls::{CLASSES, LIMIT, MAGIC, MAP, TOPS};
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -83,11 +90,26 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
 ///
 /// # Safety
 /// Nobody uses the object any longer.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub unsafe extern "C" fn deallocate(object: *mut u8) {
+    naked_deallocate!()
+}
+
+/// Takes back what [`allocate`] or one of its siblings gave out, as on x86-64.
+///
+/// # Safety
+/// Nobody uses the object any longer.
+#[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub unsafe fn deallocate(object: *mut u8) {
-    // SAFETY: the caller gives the object up.
-    if !unsafe { tls::keep(object.addr()) } {
-        // SAFETY: as above.
-        unsafe { slow::deallocate(object) };
+pub unsafe extern "C" fn deallocate(object: *mut u8) {
+    // SAFETY: the thread's own storage; the caller gives the object up.
+    unsafe {
+        match (*tls::local()).cache.keep(process::region(), object.addr()) {
+            Kept::Done => {}
+            Kept::Full => free::deallocate_in_full(object),
+            Kept::No if object.is_null() => {}
+            Kept::No => free::deallocate(object),
+        }
     }
 }

@@ -13,7 +13,7 @@ static ARENA_IN_MODE: AtomicPtr<Arena<Linux>> = AtomicPtr::new(ptr::null_mut());
 
 /// The start of the arena's region; 0 before there is one. Relaxed: before a thread has seen the
 /// arena, the limit of its map is 0, and nothing is below that, whatever the region.
-pub(crate) static REGION: AtomicUsize = AtomicUsize::new(0);
+pub static REGION: AtomicUsize = AtomicUsize::new(0);
 
 /// 0 before, 1 after the arena has been made; in between the number of the thread that makes it.
 static STATE: AtomicU32 = AtomicU32::new(UNMADE);

@@ -7,16 +7,15 @@
 use crate::mode::Mode;
 use crate::tls::{self, Local};
 use crate::{
-    background, debugging, emergency, exit, foreign, guarded, hardened, mode, process, report,
+    background, debugging, emergency, exit, foreign, free, guarded, mode, process, report,
 };
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
-use freehold_heap::free::{Found, InSlab, PutAside};
 use freehold_heap::invalid::Invalid;
-use freehold_heap::layout::{Granule, UNIT, at};
+use freehold_heap::layout::{UNIT, at};
 use freehold_heap::medium::Given;
 use freehold_heap::usage::Usage;
 use freehold_sys::{Linux, System};
@@ -25,7 +24,7 @@ pub use crate::hardened::AtHand;
 
 /// Runs `f` with the thread's storage and the arena, marked busy. `None` if the thread is busy
 /// already, or there is no arena.
-fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R> {
+pub(crate) fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R> {
     // SAFETY: the thread's own storage. The busy mark keeps signal handlers from making a second
     // reference while this one is in use; the fast path, which they may take, uses none.
     let local = unsafe { &mut *tls::local() };
@@ -42,44 +41,9 @@ fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -> Option<R>
         background::start();
     }
     if !local.deferred.is_null() {
-        free_deferred(local);
+        free::free_deferred(local);
     }
     result
-}
-
-/// Frees what a signal handler freed while the thread was busy.
-#[cold]
-pub(crate) fn free_deferred(local: &mut Local) {
-    let mut object = core::mem::replace(&mut local.deferred, ptr::null_mut());
-    while !object.is_null() {
-        // SAFETY: `defer` linked these through their first words, and nobody uses them.
-        unsafe {
-            let next = at::<*mut u8>(object.addr()).read();
-            deallocate(object);
-            object = next;
-        }
-    }
-}
-
-/// Remembers an object to be freed when the thread is no longer busy. One of no bytes is lost,
-/// since there is no room in it for a link.
-fn defer(object: *mut u8) {
-    let usable = process::existing_arena().map(|arena| arena.usable_size(object.addr()));
-    if matches!(usable, Some(Ok(0))) {
-        return;
-    }
-    link_deferred(object);
-}
-
-/// Links an object to those that are freed when the thread is no longer busy. It has room for a
-/// link.
-pub(crate) fn link_deferred(object: *mut u8) {
-    // SAFETY: the thread's own storage, and an object of at least a word that its user gave up.
-    unsafe {
-        let local = tls::local();
-        at::<*mut u8>(object.addr()).write((*local).deferred);
-        (*local).deferred = object;
-    }
 }
 
 /// Enters to allocate, or takes from the emergency store if that is impossible. `f` gives the
@@ -148,10 +112,27 @@ fn refill(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
-    match allocate_medium_at_hand(size) {
+    let at_hand =
+        if size <= SMALL_MAX { allocate_set_aside(size) } else { allocate_medium_at_hand(size) };
+    match at_hand {
         Some(object) => object.as_ptr(),
         None => allocate_otherwise(size),
     }
+}
+
+/// Gives out a small object whose magazine is empty, if the thread has set a full one aside.
+#[inline(always)]
+pub fn allocate_set_aside(size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    cache.heap()?;
+    // What is fetched is to be counted where objects are guarded.
+    if guarded::is_on() || cache.is_busy() || !cache.try_set_busy() {
+        return None;
+    }
+    let object = cache.pop_set_aside(Class::of_small(size));
+    cache.set_busy(false);
+    object
 }
 
 /// Gives out `size` bytes: a small object that the thread has at hand in hardened mode, or what it
@@ -201,10 +182,16 @@ pub fn allocate_rarely(size: usize) -> *mut u8 {
 /// Gives out a medium object of which the thread has none at hand.
 #[inline(never)]
 fn allocate_medium(size: usize) -> *mut u8 {
-    match mode::current() {
-        Some(mode) => mode.allocate_medium(size),
-        None => allocate_aligned(size, UNIT),
+    if let Some(mode) = mode::current() {
+        return mode.allocate_medium(size);
     }
+    if guarded::is_on() {
+        return allocate_aligned(size, UNIT);
+    }
+    enter_or_emergency(size, UNIT, false, |local, arena| {
+        let given = local.cache.take_medium(arena, Class::of_medium(size));
+        given.map(|given| given.address)
+    })
 }
 
 #[inline(never)]
@@ -278,206 +265,6 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
         }
     }
     enter_or_emergency(size, UNIT, true, |local, arena| local.cache.take_zeroed(arena, size))
-}
-
-/// Takes an object back that the fast path did not keep. Null is ignored.
-///
-/// # Safety
-/// Nobody uses the object any longer.
-#[cold]
-#[inline(never)]
-pub unsafe fn deallocate(object: *mut u8) {
-    if object.is_null() {
-        return;
-    }
-    let Some(arena) = process::existing_arena() else {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_in_mode(object) };
-    };
-    // SAFETY: the thread's own storage, as in `enter`.
-    let cache = unsafe { &mut (*tls::local()).cache };
-    // SAFETY: the caller gives the object up.
-    unsafe {
-        if cache.is_busy() {
-            return deallocate_rarely(object);
-        }
-        match arena.slab_at(object.addr()) {
-            Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
-            Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
-            Found::Run => deallocate_run(cache, arena, object),
-            Found::Other => deallocate_rarely(object),
-        }
-    }
-}
-
-/// Takes an object back where there is no arena, or that of a mode.
-#[cold]
-#[inline(never)]
-unsafe fn deallocate_in_mode(object: *mut u8) {
-    if let Some(thread) = AtHand::of_this_thread() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { hardened::deallocate_at_hand(thread, object) };
-    }
-    match mode::current() {
-        // SAFETY: as above.
-        Some(mode) => unsafe { mode.deallocate(object) },
-        // SAFETY: as above.
-        None => unsafe { deallocate_rarely(object) },
-    }
-}
-
-/// Takes back an object of this granule of small objects.
-#[inline(never)]
-unsafe fn deallocate_small(
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    object: *mut u8,
-    (g, class): (Granule, Class),
-) {
-    if !cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    }
-    // SAFETY: the caller gives the object up, and found it there.
-    let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
-    if matches!(aside, PutAside::Done) {
-        cache.set_busy(false);
-        return;
-    }
-    // SAFETY: the caller gives the object up.
-    unsafe { deallocate_elsewhere(cache, arena, object, aside) }
-}
-
-/// Takes back an object of this granule of medium objects.
-#[inline(never)]
-unsafe fn deallocate_medium(
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    object: *mut u8,
-    (g, class): (Granule, Class),
-) {
-    let Some(place) = arena.object_in(g, class, object.addr()) else {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    };
-    if !cache.try_set_busy() {
-        // SAFETY: as above.
-        return unsafe { deallocate_rarely(object) };
-    }
-    // SAFETY: as above.
-    let kept = unsafe { cache.keep_medium(arena, place, object.addr()) };
-    cache.set_busy(false);
-    if !kept {
-        // SAFETY: as above.
-        unsafe {
-            let InSlab { class, slab, index } = place;
-            deallocate_medium_elsewhere(cache, arena, object, class, slab, index);
-        }
-    }
-}
-
-/// Takes back a medium object that is not kept hot: number `index` of a slab. (One argument for the
-/// three would be passed in memory, and its caller have something to save.)
-#[inline(never)]
-unsafe fn deallocate_medium_elsewhere(
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    object: *mut u8,
-    class: Class,
-    slab: Granule,
-    index: usize,
-) {
-    let place = InSlab { class, slab, index };
-    if !cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    }
-    // SAFETY: the caller gives the object up, and found it there.
-    let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
-    cache.set_busy(false);
-    if cache.take_wish_for_help() {
-        background::start();
-    }
-    if !done {
-        // SAFETY: the caller gives the object up.
-        unsafe { deallocate_rarely(object) }
-    }
-}
-
-/// Takes back a run.
-#[inline(never)]
-unsafe fn deallocate_run(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
-    if !cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    }
-    // SAFETY: the caller gives the object up.
-    let done = unsafe { cache.put_run(arena, object.addr()) };
-    cache.set_busy(false);
-    if !done {
-        // SAFETY: as above.
-        unsafe { deallocate_rarely(object) }
-    }
-}
-
-/// Takes an object back that was not put aside. The thread is marked as busy.
-#[cold]
-#[inline(never)]
-unsafe fn deallocate_elsewhere(
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    object: *mut u8,
-    aside: PutAside,
-) {
-    if let Some(class) = cache.would_keep(aside) {
-        cache.set_busy(false);
-        // SAFETY: the caller gives the object up.
-        let entered =
-            enter(|local, arena| unsafe { local.cache.keep_in_full(arena, class, object.addr()) });
-        return finish(object, entered);
-    }
-    // SAFETY: the caller gives the object up.
-    let posted = unsafe { cache.post(arena, object.addr(), aside) };
-    cache.set_busy(false);
-    if !posted {
-        // SAFETY: as above.
-        unsafe { deallocate_rarely(object) }
-    }
-}
-
-#[cold]
-#[inline(never)]
-unsafe fn deallocate_rarely(object: *mut u8) {
-    // SAFETY: the caller gives the object up.
-    let entered = enter(|local, arena| unsafe {
-        if guarded::owns(object.addr()) {
-            guarded::free(object.addr());
-            return Ok(());
-        }
-        local.cache.free_slow(arena, object.addr())
-    });
-    finish(object, entered);
-}
-
-/// Does what is left to do after an attempt to free an object: `None` if the thread was busy, or
-/// there is no arena.
-#[inline]
-fn finish(object: *mut u8, entered: Option<Result<(), Invalid>>) {
-    match entered {
-        Some(Ok(())) => {}
-        Some(Err(invalid)) => deallocate_other(object, invalid),
-        None if emergency::unmap(object.addr()) => {}
-        None => defer(object),
-    }
-}
-
-/// Takes back what the arena does not know.
-pub(crate) fn deallocate_other(object: *mut u8, invalid: Invalid) {
-    let known = matches!(invalid, Invalid::Foreign { .. })
-        && (emergency::unmap(object.addr()) || foreign::free(object));
-    if !known {
-        report::invalid("free", invalid);
-    }
 }
 
 /// The bytes that can be used at `object`: 0 for null.

@@ -16,7 +16,7 @@ use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, SMALL_CLASS, SMALL_MAX};
 use freehold_heap::hardened::Thread;
 #[cfg(target_arch = "x86_64")]
-use freehold_heap::layout::{GRANULE, GRANULE_SHIFT, at};
+use freehold_heap::layout::at;
 #[cfg(target_arch = "x86_64")]
 use freehold_heap::magazine::{EMPTY, SLOT};
 use freehold_sync::atomic::AtomicBool;
@@ -65,38 +65,96 @@ freehold_sys::thread_storage! {
 /// The class of each small size, where assembly can name it.
 #[doc(hidden)]
 pub static CLASSES: [u8; SMALL_MAX + 1] = SMALL_CLASS;
-/// Where the magazines' places are, for [`naked_allocate`](crate::naked_allocate).
+/// Where the magazines' places are, for [`naked_allocate`](crate::naked_allocate), and what
+/// [`naked_deallocate`](crate::naked_deallocate) needs.
 #[doc(hidden)]
 pub const TOPS: usize = offset_of!(Local, cache.tops);
+#[doc(hidden)]
+pub const MAGIC: usize = offset_of!(Local, cache.magic);
+#[doc(hidden)]
+pub const LIMIT: usize = offset_of!(Local, cache.limit);
+#[doc(hidden)]
+pub const MAP: usize = offset_of!(Local, cache.map);
 
 /// The body of a naked function `extern "C" fn(size: usize) -> *mut c_void`: [`crate::allocate`]'s
-/// fast path in eleven instructions, which jumps to `$slow`, a function of the same kind, when the
-/// size has no magazine or that is empty. Taking from the magazine and looking whether it was empty
-/// is one subtraction: compilers do not find it.
+/// fast path in eleven instructions, which jumps to one of two functions of the same kind: to
+/// `$large` when the size has no magazine, and to `$empty` when that is empty, or there is none.
+/// Taking from the magazine and looking whether it was empty is one subtraction: compilers do not
+/// find it. It stands in one line of the cache of instructions.
 #[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! naked_allocate {
-    ($slow:path) => {
+    ($large:path, $empty:path) => {
         core::arch::naked_asm!(
             "cmp rdi, {small_max}",
-            "ja {slow}",
+            "ja {large}",
             "lea rax, [rip + {classes}]",
             "movzx esi, byte ptr [rax + rdi]",
             concat!("mov rdx, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
             "mov rcx, qword ptr fs:[rdx + rsi * 8 + {tops}]",
             "sub cl, {slot}",
             // Below or equal: the magazine is empty, or there is none.
-            "jbe {slow}",
+            "jbe {empty}",
             // The object first: a signal handler that finds the magazine empty fills it, and would
             // write to the slot.
             "mov rax, qword ptr [rcx]",
             "mov qword ptr fs:[rdx + rsi * 8 + {tops}], rcx",
             "ret",
+            // A function has a section of its own, whose start is aligned by this as well.
+            ".balign 64",
             small_max = const $crate::SMALL_MAX,
             classes = sym $crate::CLASSES,
             tops = const $crate::TOPS,
             slot = const core::mem::size_of::<usize>(),
-            slow = sym $slow,
+            large = sym $large,
+            empty = sym $empty,
+        )
+    };
+}
+
+/// The body of a naked function `unsafe extern "C" fn(object: *mut c_void)`: the fast path of
+/// [`crate::deallocate`] in nineteen instructions, as [`ThreadCache::keep`] has it. It jumps to
+/// what takes back all other objects, but for null; and to what takes back one whose magazine is
+/// full, which is noticed by a push into the last slot that leaves the place as it was.
+#[cfg(target_arch = "x86_64")]
+#[macro_export]
+macro_rules! naked_deallocate {
+    () => {
+        core::arch::naked_asm!(
+            concat!("mov rax, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
+            "mov rcx, rdi",
+            "sub rcx, qword ptr [rip + {region}]",
+            "shr rcx, {shift}", // the granule
+            "cmp rcx, qword ptr fs:[rax + {limit}]",
+            "jae 2f",
+            "mov rdx, qword ptr fs:[rax + {map}]",
+            "movzx ecx, byte ptr [rdx + rcx]", // the class
+            "mov edx, edi",
+            "and edx, {mask}", // the offset, as the region begins with a multiple of that
+            "imul edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
+            "cmp edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
+            "jae {other}",
+            "mov rdx, qword ptr fs:[rax + rcx * 8 + {tops}]",
+            "mov qword ptr [rdx], rdi",
+            "add dl, {slot}",
+            "jz {full}",
+            "mov qword ptr fs:[rax + rcx * 8 + {tops}], rdx",
+            "ret",
+            "2:",
+            "test rdi, rdi",
+            "jnz {other}",
+            "ret",
+            ".balign 64",
+            region = sym $crate::REGION,
+            shift = const $crate::GRANULE.ilog2(),
+            mask = const $crate::GRANULE - 1,
+            limit = const $crate::LIMIT,
+            map = const $crate::MAP,
+            magic = const $crate::MAGIC,
+            tops = const $crate::TOPS,
+            slot = const core::mem::size_of::<usize>(),
+            full = sym $crate::free::deallocate_in_full,
+            other = sym $crate::free::deallocate,
         )
     };
 }
@@ -166,71 +224,10 @@ pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
     }
 }
 
-/// Keeps a freed object, if it is the start of a small object that the thread keeps and there is
-/// room: [`ThreadCache::keep`] in the fewest instructions.
-///
-/// # Safety
-/// As for [`ThreadCache::keep`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) unsafe fn keep(address: usize) -> bool {
-    // SAFETY: the same steps, on the same fields, as `ThreadCache::keep` takes; the map is asked
-    // below the limit only, and the magazine is written to only when the map says that there is
-    // one. A push into its last slot writes there, and leaves the place as it was.
-    unsafe {
-        asm!(
-            "sub {granule}, qword ptr [rip + {region}]",
-            "mov {in_granule:e}, {granule:e}",
-            "shr {granule}, {shift}",
-            "cmp {granule}, qword ptr fs:[{local} + {limit}]",
-            "jae {slow}",
-            "mov {next}, qword ptr fs:[{local} + {map}]",
-            "movzx {granule:e}, byte ptr [{next} + {granule}]", // from here on the class
-            "and {in_granule:e}, {mask}",
-            "imul {in_granule:e}, dword ptr fs:[{local} + {granule} * 4 + {magic}]",
-            "cmp {in_granule:e}, dword ptr fs:[{local} + {granule} * 4 + {magic}]",
-            "jae {slow}",
-            "mov {next}, qword ptr fs:[{local} + {granule} * 8 + {tops}]",
-            "mov qword ptr [{next}], {object}",
-            "add {next:l}, {slot}",
-            "jz {slow}",
-            "mov qword ptr fs:[{local} + {granule} * 8 + {tops}], {next}",
-            granule = inout(reg) address => _,
-            in_granule = out(reg) _,
-            next = out(reg) _,
-            local = in(reg) distance(),
-            object = in(reg) address,
-            region = sym crate::process::REGION,
-            shift = const GRANULE_SHIFT,
-            mask = const GRANULE - 1,
-            limit = const offset_of!(Local, cache.limit),
-            map = const offset_of!(Local, cache.map),
-            magic = const offset_of!(Local, cache.magic),
-            tops = const offset_of!(Local, cache.tops),
-            slot = const SLOT,
-            slow = label { return false },
-            options(nostack),
-        );
-    }
-    true
-}
-
 /// Takes an object out of the magazine of `class`, if there is one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn pop(class: Class) -> Option<NonNull<u8>> {
     // SAFETY: the thread's own storage; nothing else refers to it during the call.
     NonNull::new(unsafe { (*local()).cache.pop(class) })
-}
-
-/// Keeps a freed object, if it is the start of a small object that the thread keeps and there is
-/// room.
-///
-/// # Safety
-/// As for [`ThreadCache::keep`].
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(crate) unsafe fn keep(address: usize) -> bool {
-    // SAFETY: the thread's own storage; the rest is the caller's promise.
-    unsafe { (*local()).cache.keep(crate::process::region(), address) }
 }

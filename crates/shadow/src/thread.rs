@@ -7,6 +7,7 @@ use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
+use freehold_heap::magazine::Kept;
 use freehold_sys::System;
 
 /// A thread of the program.
@@ -25,9 +26,13 @@ impl<'a, S: System> Thread<'a, S> {
     /// Allocates as malloc does; `None` without memory.
     pub fn alloc(&mut self, size: usize) -> Option<usize> {
         if size <= SMALL_MAX {
-            let object = self.cache.pop(Class::of_small(size));
+            let class = Class::of_small(size);
+            let object = self.cache.pop(class);
             if !object.is_null() {
                 return Some(object.addr());
+            }
+            if let Some(object) = self.in_turn(|cache, _| cache.pop_set_aside(class)) {
+                return Some(object.addr().get());
             }
         }
         self.alloc_aligned(size, 16)
@@ -69,10 +74,16 @@ impl<'a, S: System> Thread<'a, S> {
         // SAFETY: the test gives the object up.
         unsafe {
             // The same ways as in the runtime.
-            if self.cache.keep(self.arena.region(), address) {
+            let region = self.arena.region();
+            let kept = self.cache.keep(region, address);
+            if kept == Kept::Done {
                 return Ok(());
             }
             self.in_turn(|cache, arena| {
+                if kept == Kept::Full {
+                    let kept = cache.push_after_setting_aside(region, address);
+                    return if kept { Ok(()) } else { cache.keep_in_full(arena, address) };
+                }
                 let aside = cache.put_aside(arena, address);
                 if cache.post(arena, address, aside) {
                     return Ok(());

@@ -13,6 +13,7 @@ use crate::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use crate::free::PutAside;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, UNIT, at};
+use crate::magazine::Kept;
 use crate::medium::Given;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
@@ -460,7 +461,7 @@ impl Thread {
     fn release<S: System>(&mut self, arena: &Arena<S>, address: usize) -> Result<(), Misuse> {
         // SAFETY: nobody has the object but this thread, and the cache is used with this arena.
         unsafe {
-            if self.cache.keep(arena.tables.region, address) {
+            if self.cache.keep(arena.tables.region, address) == Kept::Done {
                 return Ok(());
             }
             let aside = self.cache.put_aside(arena, address);

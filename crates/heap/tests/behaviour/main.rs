@@ -11,6 +11,7 @@ mod parcels;
 mod populating;
 mod reclaiming;
 mod scavenging;
+mod setting_aside;
 mod sharing;
 mod slab_purging;
 mod support;

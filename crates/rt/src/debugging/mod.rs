@@ -20,7 +20,7 @@ mod zones;
 
 use crate::stack::Stack;
 use crate::words::line;
-use crate::{background, emergency, exit, foreign, guarded, process, slow, tls};
+use crate::{background, emergency, exit, foreign, free, guarded, process, tls};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr;
@@ -245,7 +245,7 @@ pub(crate) unsafe fn deallocate(object: *mut u8) {
     });
     match freed {
         Some(true) => {}
-        Some(false) => slow::deallocate_other(object, Invalid::Foreign { address }),
+        Some(false) => free::deallocate_other(object, Invalid::Foreign { address }),
         None if emergency::unmap(address) => {}
         None => put_off(address),
     }

@@ -1,0 +1,261 @@
+//! Taking back what the fast path did not keep: one function for each place where an object may
+//! have come from, with what is most frequent first.
+
+use crate::hardened::AtHand;
+use crate::slow::enter;
+use crate::tls::{self, Local};
+use crate::{background, emergency, foreign, guarded, hardened, mode, process, report};
+use core::ptr;
+use freehold_heap::arena::Arena;
+use freehold_heap::cache::ThreadCache;
+use freehold_heap::class::Class;
+use freehold_heap::free::{Found, PutAside};
+use freehold_heap::invalid::Invalid;
+use freehold_heap::layout::{Granule, at};
+use freehold_sys::Linux;
+
+/// Takes an object back that the fast path did not keep.
+///
+/// # Safety
+/// Nobody uses the object any longer, and it is not null.
+#[cold]
+#[inline(never)]
+pub unsafe extern "C" fn deallocate(object: *mut u8) {
+    debug_assert!(!object.is_null());
+    let Some(arena) = process::existing_arena() else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_in_mode(object) };
+    };
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    // SAFETY: the caller gives the object up.
+    unsafe {
+        if cache.is_busy() {
+            return deallocate_rarely(object);
+        }
+        match arena.slab_at(object.addr()) {
+            Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
+            Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
+            Found::Run => deallocate_run(cache, arena, object),
+            Found::Other => deallocate_rarely(object),
+        }
+    }
+}
+
+/// Takes an object back that the fast path would have kept if its magazine were not full.
+///
+/// # Safety
+/// As for [`deallocate`].
+#[inline(never)]
+pub unsafe extern "C" fn deallocate_in_full(object: *mut u8) {
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    if !cache.is_busy() && cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        let kept = unsafe { cache.push_after_setting_aside(process::region(), object.addr()) };
+        cache.set_busy(false);
+        if kept {
+            return;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_after_unloading(object) }
+}
+
+#[inline(never)]
+unsafe fn deallocate_after_unloading(object: *mut u8) {
+    // SAFETY: the caller gives the object up.
+    let entered = enter(|local, arena| unsafe { local.cache.keep_in_full(arena, object.addr()) });
+    finish(object, entered);
+}
+
+/// Takes an object back where there is no arena, or that of a mode.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_in_mode(object: *mut u8) {
+    if let Some(thread) = AtHand::of_this_thread() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { hardened::deallocate_at_hand(thread, object) };
+    }
+    match mode::current() {
+        // SAFETY: as above.
+        Some(mode) => unsafe { mode.deallocate(object) },
+        // SAFETY: as above.
+        None => unsafe { deallocate_rarely(object) },
+    }
+}
+
+/// Takes back an object of this granule of small objects.
+#[inline(never)]
+unsafe fn deallocate_small(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    (g, class): (Granule, Class),
+) {
+    if !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
+    // SAFETY: the caller gives the object up, and found it there.
+    let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
+    if matches!(aside, PutAside::Done) {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: the caller gives the object up.
+    unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
+}
+
+/// Takes back an object of this granule of medium objects.
+#[inline(never)]
+unsafe fn deallocate_medium(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    (g, class): (Granule, Class),
+) {
+    let Some(place) = arena.object_in(g, class, object.addr()) else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    };
+    if !cache.try_set_busy() {
+        // SAFETY: as above.
+        return unsafe { deallocate_rarely(object) };
+    }
+    // SAFETY: as above.
+    if unsafe { cache.keep_medium(arena, place, object.addr()) } {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_medium_elsewhere(cache, arena, object) }
+}
+
+/// Takes back a medium object that is not kept hot. The thread is marked as busy. (Where the object
+/// is in its slab is found once more: for whoever keeps it hot, passing that on would be longer.)
+#[inline(never)]
+unsafe fn deallocate_medium_elsewhere(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+) {
+    let Some(place) = arena.object_at(object.addr()) else {
+        cache.set_busy(false);
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    };
+    // SAFETY: the caller gives the object up, and found it there.
+    let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
+    cache.set_busy(false);
+    if cache.take_wish_for_help() {
+        background::start();
+    }
+    if !done {
+        // SAFETY: the caller gives the object up.
+        unsafe { deallocate_rarely(object) }
+    }
+}
+
+/// Takes back a run.
+#[inline(never)]
+unsafe fn deallocate_run(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
+    if !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
+    // SAFETY: the caller gives the object up.
+    let done = unsafe { cache.put_run(arena, object.addr()) };
+    cache.set_busy(false);
+    if !done {
+        // SAFETY: as above.
+        unsafe { deallocate_rarely(object) }
+    }
+}
+
+/// Takes back a small object that was not put aside. The thread is marked as busy.
+#[inline(never)]
+unsafe fn deallocate_small_elsewhere(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    g: Granule,
+    class: Class,
+) {
+    let posted = cache.post_small(arena, g, class, object.addr());
+    cache.set_busy(false);
+    if !posted {
+        // SAFETY: the caller gives the object up.
+        unsafe { deallocate_rarely(object) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_rarely(object: *mut u8) {
+    // SAFETY: the caller gives the object up.
+    let entered = enter(|local, arena| unsafe {
+        if guarded::owns(object.addr()) {
+            guarded::free(object.addr());
+            return Ok(());
+        }
+        local.cache.free_slow(arena, object.addr())
+    });
+    finish(object, entered);
+}
+
+/// Does what is left to do after an attempt to free an object: `None` if the thread was busy, or
+/// there is no arena.
+#[inline]
+fn finish(object: *mut u8, entered: Option<Result<(), Invalid>>) {
+    match entered {
+        Some(Ok(())) => {}
+        Some(Err(invalid)) => deallocate_other(object, invalid),
+        None if emergency::unmap(object.addr()) => {}
+        None => defer(object),
+    }
+}
+
+/// Takes back what the arena does not know.
+pub(crate) fn deallocate_other(object: *mut u8, invalid: Invalid) {
+    let known = matches!(invalid, Invalid::Foreign { .. })
+        && (emergency::unmap(object.addr()) || foreign::free(object));
+    if !known {
+        report::invalid("free", invalid);
+    }
+}
+
+/// Frees what a signal handler freed while the thread was busy.
+#[cold]
+pub(crate) fn free_deferred(local: &mut Local) {
+    let mut object = core::mem::replace(&mut local.deferred, ptr::null_mut());
+    while !object.is_null() {
+        // SAFETY: `defer` linked these through their first words, and nobody uses them.
+        unsafe {
+            let next = at::<*mut u8>(object.addr()).read();
+            deallocate(object);
+            object = next;
+        }
+    }
+}
+
+/// Remembers an object to be freed when the thread is no longer busy. One of no bytes is lost,
+/// since there is no room in it for a link.
+fn defer(object: *mut u8) {
+    let usable = process::existing_arena().map(|arena| arena.usable_size(object.addr()));
+    if matches!(usable, Some(Ok(0))) {
+        return;
+    }
+    link_deferred(object);
+}
+
+/// Links an object to those that are freed when the thread is no longer busy. It has room for a
+/// link.
+pub(crate) fn link_deferred(object: *mut u8) {
+    // SAFETY: the thread's own storage, and an object of at least a word that its user gave up.
+    unsafe {
+        let local = tls::local();
+        at::<*mut u8>(object.addr()).write((*local).deferred);
+        (*local).deferred = object;
+    }
+}
