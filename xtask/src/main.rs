@@ -1,5 +1,5 @@
 //! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `kernels`, `bench-peers`,
-//! `verdicts`, `overhead`, `comparisons`, `security` and `soak`.
+//! `floor`, `verdicts`, `overhead`, `comparisons`, `security` and `soak`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -8,6 +8,7 @@
 mod arrows;
 mod bench_peers;
 mod comparisons;
+mod floor;
 mod kernels;
 mod licences;
 mod metadata;
@@ -36,6 +37,10 @@ Commands:
             runs the programs of mimalloc-bench, which is in DIR, and real ones (g++, Python, Perl,
             SQLite, z3, Redis: those that are there) under every allocator that is found, or those
             in a list, and prints tables of time and memory; needs a C and a C++ compiler and cmake
+  floor [ROUNDS [NAME=LIBRARY]...]
+            times three loops of malloc and free under Freehold, and under other libraries, beside
+            two functions that do nothing; fails where Freehold takes longer than is the aim; needs
+            a C compiler
   verdicts [REPEATS [PROGRAM]...]
             diagnoses the programs of tests/known so often, or those that are named, and prints how
             often each verdict was given to whom; fails if more than 5 % are wrong of any program;
@@ -77,6 +82,10 @@ fn main() -> ExitCode {
             if repeats.parse::<u32>().is_ok_and(|repeats| repeats > 0) =>
         {
             verdicts::check(&metadata::read(false), repeats.parse().unwrap_or(1), names)
+        }
+        ["floor"] => floor::check(9, &[]),
+        ["floor", rounds, ref others @ ..] if rounds.parse::<u32>().is_ok_and(|n| n > 0) => {
+            floor::check(rounds.parse().unwrap_or(1), others)
         }
         ["comparisons", ref words @ ..] => comparisons::run(words),
         ["security", suite, ref others @ ..] => security::check(suite, others),

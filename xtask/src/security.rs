@@ -88,7 +88,8 @@ fn own(library: &Path) -> Vec<Subject> {
     ]
 }
 
-fn built_library(root: &Path, target: &Path) -> Result<PathBuf, String> {
+/// Builds the library, and tells where it is.
+pub(crate) fn built_library(root: &Path, target: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let arguments = ["build", "--locked", "-p", "freehold-capi", "--profile", "preload"];
     succeed(Command::new(cargo).args(arguments).current_dir(root))?;
