@@ -97,10 +97,10 @@ fn operator_new_takes_an_object_without_locked_instructions_or_calls() {
 
 #[test]
 fn free_keeps_an_object_without_locked_instructions_or_calls() {
-    touches_nothing_shared("free", 20);
+    touches_nothing_shared("free", 19);
 }
 
 #[test]
 fn operator_delete_keeps_an_object_without_locked_instructions_or_calls() {
-    touches_nothing_shared("_ZdlPv", 20);
+    touches_nothing_shared("_ZdlPv", 19);
 }
