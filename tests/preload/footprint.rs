@@ -22,6 +22,17 @@ fn sixty_four_threads_with_every_size_have_at_most_2000_maps() {
     ended.check(full <= MOST_MAPS && sparse <= MOST_MAPS, "there were to be fewer maps");
 }
 
+#[test]
+fn what_realloc_has_read_does_not_take_a_second_page_fault() {
+    if !cfg!(target_arch = "x86_64") {
+        return tools::skip("pages are touched before they are read on x86-64 only");
+    }
+    let ended = footprint("resized").run().succeeded();
+    let (blocks, faults) = (ended.number("blocks"), ended.number("page faults"));
+    tools::say(&format!("{faults} page faults in {blocks} blocks"));
+    ended.check(faults < blocks / 4 * 3, "the pages were to be there");
+}
+
 /// In the mode for huge pages that the machine is in, which is said.
 #[test]
 fn pages_between_blocks_in_use_go_back_when_memory_is_trimmed() {

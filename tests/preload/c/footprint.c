@@ -5,6 +5,7 @@
 #include "check.h"
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { THREADS = 64 };
@@ -169,12 +170,40 @@ static void take_turns_with_a_child(void)
 	puts("done");
 }
 
+static long page_faults(void)
+{
+	struct rusage usage;
+	CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+	return usage.ru_minflt;
+}
+
+/* Page faults of writing to memory that realloc has read, when only the first byte of each block
+ * had been written to. Every other block stays, and with it the slabs. */
+static void resized(void)
+{
+	enum { BLOCKS = 800, SMALL = 6000, LARGE = 20000 };
+	static char *blocks[BLOCKS];
+	for (int i = 0; i < BLOCKS; i++) {
+		CHECK(blocks[i] = malloc(SMALL));
+		blocks[i][0] = 1;
+	}
+	for (int i = 1; i < BLOCKS; i += 2)
+		CHECK(realloc(blocks[i], LARGE));
+	for (int i = 1; i < BLOCKS; i += 2)
+		CHECK(blocks[i] = malloc(SMALL));
+	long before = page_faults();
+	for (int i = 1; i < BLOCKS; i += 2)
+		memset(blocks[i], 1, SMALL);
+	printf("blocks: %d\npage faults: %ld\n", BLOCKS / 2, page_faults() - before);
+}
+
 static const struct test_case CASES[] = {
 	{"maps", maps},
 	{"abort_with_64_mebibytes", abort_with_64_mebibytes},
 	{"sparse", sparse},
 	{"comes_and_goes", comes_and_goes},
 	{"take_turns_with_a_child", take_turns_with_a_child},
+	{"resized", resized},
 };
 
 int main(int argc, char **argv)
