@@ -87,31 +87,12 @@ impl ThreadCache {
         exchanged
     }
 
-    /// Fills half of the empty magazine of `class` with what was set aside, if anything was.
-    pub(crate) fn take_set_aside(&mut self, class: Class) -> bool {
-        let Some(heap) = self.heap() else { return false };
-        // SAFETY: the thread has the lease.
-        if !unsafe { heap.with_depots(|it| it.has(class)) } {
-            return false;
-        }
-        let top = self.unload_magazine(class);
-        if top as u8 != EMPTY {
-            self.load_again(class, top);
-            return false;
-        }
-        let empty = Magazine::of_slot(top);
-        // SAFETY: the thread has the lease, and the magazine.
-        let filled = unsafe { heap.with_depots(|it| it.fill_half(class, empty)) };
-        self.load(class, if filled { Magazine::slot_after(empty, HALF) } else { top });
-        filled
-    }
-
     /// Takes an object out of what was set aside of `class` last, if anything was and the magazine
     /// is empty, which gets the rest. Does nothing else, for who is in a hurry.
     #[inline]
     pub fn pop_set_aside(&mut self, class: Class) -> Option<NonNull<u8>> {
         let heap = self.heap()?;
-        // SAFETY: the thread has the lease.
+        // SAFETY: the thread has the lease, and what is done to its magazine is nothing to depots.
         unsafe {
             heap.with_depots(|depots| {
                 if !depots.has(class) {
@@ -125,7 +106,8 @@ impl ThreadCache {
                 let own = Magazine::of_slot(top);
                 // SAFETY: the thread has the magazine, which is in no other hands until it is
                 // loaded; so many objects are in it after this, none of which is null.
-                let _ = depots.fill_half(class, own);
+                let filled = depots.fill_half(class, own);
+                debug_assert!(filled, "there was something a moment ago");
                 let last = Magazine::slot_after(own, HALF - 1);
                 let object = NonNull::new_unchecked(at::<u8>(at::<usize>(last).read()));
                 self.load(class, last);
@@ -144,7 +126,7 @@ impl ThreadCache {
     pub unsafe fn push_after_setting_aside(&mut self, region: usize, address: usize) -> bool {
         let Some(heap) = self.heap() else { return false };
         let Some(class) = self.kept_class(region, address) else { return false };
-        // SAFETY: the thread has the lease.
+        // SAFETY: as in `pop_set_aside`.
         unsafe {
             heap.with_depots(|depots| {
                 if !depots.has_room(class) {

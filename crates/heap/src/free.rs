@@ -177,7 +177,8 @@ impl ThreadCache {
     ) -> bool {
         match aside {
             PutAside::Done => true,
-            PutAside::Small(g, class) => self.post_small(arena, g, class, address),
+            // SAFETY: the caller's promise; the address was found there.
+            PutAside::Small(g, class) => unsafe { self.post_small(arena, g, class, address) },
             PutAside::Not => false,
         }
     }
@@ -203,10 +204,13 @@ impl ThreadCache {
         unsafe { self.free_slow(arena, address) }
     }
 
-    /// As [`ThreadCache::post`], with a small object of this granule, or what may be one.
+    /// As [`ThreadCache::post`], with a small object.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::put_aside_small`].
     #[inline(always)]
     #[must_use]
-    pub fn post_small<S: System>(
+    pub unsafe fn post_small<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,

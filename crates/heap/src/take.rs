@@ -66,7 +66,10 @@ impl ThreadCache {
     pub fn refill<S: System>(&mut self, arena: &Arena<S>, class: Class) -> *mut u8 {
         self.settle_in(arena);
         self.provide_magazine(arena, class);
-        if self.take_set_aside(class) || self.receive(class) {
+        if let Some(object) = self.pop_set_aside(class) {
+            return object.as_ptr();
+        }
+        if self.receive(class) {
             return self.pop_when_busy(class);
         }
         self.note_fetch(class);

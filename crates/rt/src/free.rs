@@ -51,7 +51,7 @@ pub unsafe extern "C" fn deallocate_in_full(object: *mut u8) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if !cache.is_busy() && cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
+        // SAFETY: the caller gives the object up; the region is that of the process's one arena.
         let kept = unsafe { cache.push_after_setting_aside(process::region(), object.addr()) };
         cache.set_busy(false);
         if kept {
@@ -182,7 +182,8 @@ unsafe fn deallocate_small_elsewhere(
     g: Granule,
     class: Class,
 ) {
-    let posted = cache.post_small(arena, g, class, object.addr());
+    // SAFETY: the caller gives the object up, and found it there.
+    let posted = unsafe { cache.post_small(arena, g, class, object.addr()) };
     cache.set_busy(false);
     if !posted {
         // SAFETY: the caller gives the object up.
