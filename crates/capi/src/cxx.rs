@@ -32,7 +32,7 @@ extern "C-unwind" fn new_empty(size: usize) -> *mut c_void {
 #[cold]
 #[inline(never)]
 extern "C-unwind" fn new_large(size: usize) -> *mut c_void {
-    match slow::allocate_medium_at_hand(size) {
+    match slow::allocate_large_at_hand(size) {
         Some(object) => object.as_ptr().cast(),
         None => new_rarely(size),
     }

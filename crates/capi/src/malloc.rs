@@ -37,7 +37,7 @@ extern "C" fn malloc_empty(size: usize) -> *mut c_void {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_large(size: usize) -> *mut c_void {
-    match slow::allocate_medium_at_hand(size) {
+    match slow::allocate_large_at_hand(size) {
         Some(object) => object.as_ptr().cast(),
         None => malloc_rarely(size),
     }

@@ -27,8 +27,8 @@ pub enum Found {
     Small(Granule, Class),
     /// In this granule, of a slab of medium objects of this class.
     Medium(Granule, Class),
-    /// In the first granule of a run, in use or hot.
-    Run,
+    /// In this granule, the first of a run, in use or hot.
+    Run(Granule),
     /// In neither.
     Other,
 }
@@ -66,7 +66,7 @@ impl<S: System> Arena<S> {
         } else if class.is_small() {
             Found::Small(g, class)
         } else if class == Class(RUN) {
-            Found::Run
+            Found::Run(g)
         } else {
             Found::Other
         }
@@ -123,9 +123,10 @@ impl ThreadCache {
                 let put = unsafe { self.put_aside_medium(arena, place, address) };
                 if put { PutAside::Done } else { PutAside::Not }
             }
-            Found::Run => {
+            Found::Run(g) => {
                 // SAFETY: as above.
-                let put = unsafe { self.put_run(arena, address) };
+                let put =
+                    unsafe { self.keep_run(arena, g, address) || self.put_run(arena, address) };
                 if put { PutAside::Done } else { PutAside::Not }
             }
             Found::Other => PutAside::Not,

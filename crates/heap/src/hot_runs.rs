@@ -2,12 +2,13 @@
 //!
 //! A run belongs to no heap: claiming one means finding granules in a block that others take from
 //! as well, and freeing it means giving them back there. A program that needs a buffer of some
-//! size again and again finds here the one it has just freed, for a fifth of the price. Few are
-//! kept, and few bytes (`policy/retain.rs`); the one kept longest makes room. A thread that only
-//! frees runs, because others allocate them, keeps none.
+//! size again and again finds here the one it has just freed, for a fifth of the price. How many
+//! granules are kept, `policy/retain.rs` says; where there are too many, runs of one length after
+//! the other make room. A thread that only frees runs, because others allocate them, keeps none.
 //!
-//! Invariant: a hot run is claimed, in use by nobody, and tagged as hot, so that a second free of
-//! it is found out. It counts as in use when it is decided how much may be free and dirty.
+//! Invariants: a hot run is claimed, in use by nobody, and tagged as hot, so that a second free of
+//! it is found out. It counts as in use when it is decided how much may be free and dirty. Its
+//! `next` and its length stand in its first granule's local part, which is the leaseholder's.
 
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
@@ -15,140 +16,111 @@ use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
 use crate::runs::granules_for;
-use crate::tables::{HOT, RUN};
+use crate::tables::HOT;
 use crate::tally::Account;
-use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
-/// A run and its granules, as one word: 0 for none. Whoever is interrupted by a fork leaves the
-/// child with words that are whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct HotRun {
-    first: Granule,
-    count: u32,
+/// The runs of one length, or of lengths that differ by less than an eighth: the granule of the one
+/// freed last plus one, or 0.
+type Bin = AtomicU32;
+
+/// How long a run may be to be kept, in granules.
+const LONGEST: u32 = retain::HOT_RUN_GRANULES_MOST;
+const BINS: usize = bin_of(LONGEST) + 1;
+
+const _: () = assert!(GRANULE <= retain::HOT_RUN_BYTES_LEAST);
+const _: () = assert!(BINS <= u64::BITS as usize);
+
+/// The number of the bin for runs of so many granules, which are not 0: one for each length to 15,
+/// then eight to a doubling.
+const fn bin_of(count: u32) -> usize {
+    let beyond = (count | 8).ilog2() - 3;
+    (8 * beyond + (count >> beyond)) as usize - 1
 }
 
-impl HotRun {
-    fn packed(self) -> u64 {
-        u64::from(self.count) << 32 | u64::from(self.first.0)
-    }
-
-    fn unpacked(word: u64) -> Option<Self> {
-        let run = Self { first: Granule(word as u32), count: (word >> 32) as u32 };
-        (run.count > 0).then_some(run)
-    }
-}
-
-/// The hot runs of a heap. All accesses are Relaxed: the leaseholder alone writes, the lease orders
-/// what one after the other writes, and who else looks wants about a number.
+/// The hot runs of a heap. All accesses are Relaxed but one: the leaseholder alone writes, the
+/// lease orders what one after the other writes, and who else looks wants about a number.
+///
+/// Who is interrupted by a fork leaves the child with no run twice, but maybe with one lost.
 pub(crate) struct HotRuns {
-    /// A ring. The next one comes in place `next`, where the one is that was kept longest.
-    runs: [AtomicU64; PLACES],
-    next: AtomicUsize,
+    bins: [Bin; BINS],
+    /// A bit for each bin that may have a run.
+    filled: AtomicU64,
     /// Granules of all of them.
     granules: AtomicU32,
-    /// How many of them there may be. Looked up again when the thread claims a run.
+    /// How many of them there may be: [`HotRuns::most`], or as many as the thread has use for.
+    limit: AtomicU32,
+    /// How many there may be at most. Looked up again when the thread claims a run.
     most: AtomicU32,
-    /// How many runs may be kept before the thread takes one again.
-    credit: AtomicUsize,
+    /// How many the thread has claimed and not given back since, up to twice as many as may be.
+    used: AtomicU32,
+    /// Where to look first for a run that makes room.
+    victim: AtomicU32,
 }
-
-const PLACES: usize = retain::HOT_RUNS_MOST;
-const _: () = assert!(PLACES.is_power_of_two());
-const _: () = assert!(GRANULE <= retain::HOT_RUN_BYTES_LEAST);
 
 impl HotRuns {
     /// None yet.
     pub(crate) const fn new() -> Self {
         Self {
-            runs: [const { AtomicU64::new(0) }; PLACES],
-            next: AtomicUsize::new(0),
+            bins: [const { Bin::new(0) }; BINS],
+            filled: AtomicU64::new(0),
             granules: AtomicU32::new(0),
+            limit: AtomicU32::new(0),
             most: AtomicU32::new(0),
-            credit: AtomicUsize::new(0),
+            used: AtomicU32::new(0),
+            victim: AtomicU32::new(0),
         }
     }
 
     /// About how many granules are of hot runs.
+    #[inline]
     pub(crate) fn granules(&self) -> u32 {
         self.granules.load(Ordering::Relaxed)
     }
 
-    /// Notes that the thread claims a run, and how many granules may be kept.
-    fn note_claimed(&self, most: u32) {
+    #[inline]
+    fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    fn set_used(&self, used: u32) {
+        self.used.store(used, Ordering::Relaxed);
+        self.limit.store(used.min(self.most.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Notes that the thread claims a run of so many granules, and how many may be kept.
+    fn note_claimed(&self, count: u32, most: u32) {
         self.most.store(most, Ordering::Relaxed);
-        self.note_taken();
+        let used = self.used.load(Ordering::Relaxed).saturating_add(count);
+        self.set_used(used.min(2 * most));
     }
 
-    /// Notes that the thread takes a run.
-    #[inline]
-    fn note_taken(&self) {
-        let credit = self.credit.load(Ordering::Relaxed);
-        self.credit.store((credit + 1).min(PLACES), Ordering::Relaxed);
+    /// Notes that a run of so many granules was given back.
+    fn note_given_back(&self, count: u32) {
+        self.set_used(self.used.load(Ordering::Relaxed).saturating_sub(count));
     }
 
-    #[inline]
-    fn next(&self) -> usize {
-        self.next.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn at(&self, n: usize) -> Option<HotRun> {
-        HotRun::unpacked(self.runs[n % PLACES].load(Ordering::Relaxed))
-    }
-
-    /// Takes the run out that is in a place.
-    #[inline]
-    fn forget(&self, n: usize) -> Option<HotRun> {
-        let run = self.at(n)?;
-        self.runs[n % PLACES].store(0, Ordering::Relaxed);
-        let left = self.granules().saturating_sub(run.count);
-        self.granules.store(left, Ordering::Relaxed);
-        Some(run)
-    }
-
-    /// Takes the run out that was freed last of those that have `count` granules, or hardly more.
-    #[inline]
-    fn take(&self, count: u32) -> Option<HotRun> {
-        if self.granules() < count {
-            return None;
+    /// The run that makes room next: the one freed last of the next bin after that of the last one.
+    fn next_to_go(&self) -> Option<Granule> {
+        let mut filled = self.filled.load(Ordering::Relaxed);
+        while filled != 0 {
+            let first = self.victim.load(Ordering::Relaxed);
+            let n = (first + filled.rotate_right(first).trailing_zeros()) % u64::BITS;
+            if let Some(g) = self.bins[n as usize].load(Ordering::Relaxed).checked_sub(1) {
+                self.victim.store(n + 1, Ordering::Relaxed);
+                return Some(Granule(g));
+            }
+            filled &= !(1 << n);
+            self.filled.store(filled, Ordering::Relaxed);
         }
-        let fits = |run: HotRun| run.count.wrapping_sub(count) <= count / 8;
-        let oldest = self.next();
-        let n = (oldest..oldest + PLACES).rev().find(|&n| self.at(n).is_some_and(fits))?;
-        self.note_taken();
-        self.forget(n)
+        None
     }
 
-    /// Takes the run out that was kept longest.
-    fn take_oldest(&self) -> Option<HotRun> {
-        let oldest = self.next();
-        (oldest..oldest + PLACES).find_map(|n| self.forget(n))
-    }
-
-    /// Whether a run may be kept, after making room.
-    #[inline]
+    /// Whether a run of so many granules may be kept, after making room.
     fn wants(&self, count: u32) -> bool {
-        self.credit.load(Ordering::Relaxed) > 0 && count <= self.most.load(Ordering::Relaxed)
-    }
-
-    /// Whether there is room for a run.
-    #[inline]
-    fn has_room(&self, count: u32) -> bool {
-        self.at(self.next()).is_none()
-            && self.granules() + count <= self.most.load(Ordering::Relaxed)
-    }
-
-    /// Keeps a run that is wanted and that there is room for.
-    #[inline]
-    fn keep(&self, run: HotRun) {
-        let place = self.next();
-        debug_assert!(self.at(place).is_none());
-        self.runs[place % PLACES].store(run.packed(), Ordering::Relaxed);
-        self.next.store((place + 1) % PLACES, Ordering::Relaxed);
-        self.granules.store(self.granules() + run.count, Ordering::Relaxed);
-        let credit = self.credit.load(Ordering::Relaxed);
-        self.credit.store(credit.saturating_sub(1), Ordering::Relaxed);
+        let unused = self.used.load(Ordering::Relaxed).saturating_sub(self.granules());
+        count <= unused.min(self.most.load(Ordering::Relaxed))
     }
 }
 
@@ -158,62 +130,131 @@ impl<S: System> Arena<S> {
         self.all_heaps().map(|heap| heap.hot_runs.granules() as usize).sum()
     }
 
-    /// Notes that the leaseholder of a heap claims a run.
-    pub(crate) fn note_run_claimed(&self, heap: &Heap) {
-        let heaps = self.leases.exclusive_made();
-        heap.hot_runs.note_claimed(retain::hot_run_granules(heaps.into()));
+    /// Notes that the leaseholder of a heap claims a run of so many granules, and gives hot ones
+    /// back if there are more than may be by now.
+    pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
+        // More than a little only where somebody takes it from threads that rest.
+        let used = if self.is_helped() { self.about_in_use().used * GRANULE } else { 0 };
+        let most = retain::hot_run_granules(used, self.leases.exclusive_made().into());
+        let hot = &heap.hot_runs;
+        hot.note_claimed(count, most);
+        while hot.granules() > most && self.give_back_hot(hot, account) {}
+    }
+
+    /// Whether threads would keep more runs hot if there were a background thread.
+    fn wants_help_with_runs(&self) -> bool {
+        let used = self.about_in_use().used * GRANULE;
+        let more = retain::hot_run_granules(used, 1) > retain::hot_run_granules(0, 1);
+        more && !self.is_helped() && self.has_several_threads()
+    }
+
+    /// Takes the run out that came last into the bin for so many granules, which are not 0, if it
+    /// is long enough. For the leaseholder, or when that is gone.
+    #[inline(always)]
+    fn pop_hot(&self, hot: &HotRuns, count: u32) -> Option<Granule> {
+        let bin = hot.bins.get(bin_of(count))?;
+        let g = Granule(bin.load(Ordering::Relaxed).checked_sub(1)?);
+        // SAFETY: of a hot run, which is the leaseholder's.
+        let local = unsafe { &*self.local(g) };
+        if local.run < count {
+            return None;
+        }
+        bin.store(local.next, Ordering::Relaxed);
+        hot.granules.store(hot.granules().saturating_sub(local.run), Ordering::Relaxed);
+        Some(g)
+    }
+
+    /// Keeps a run that nobody uses, if there may be so many granules. For the leaseholder.
+    #[inline(always)]
+    fn push_hot(&self, hot: &HotRuns, g: Granule) -> bool {
+        // SAFETY: the run is the caller's.
+        let local = unsafe { &mut *self.local(g) };
+        let granules = hot.granules() + local.run;
+        if granules > hot.limit() {
+            return false;
+        }
+        let n = bin_of(local.run);
+        let Some(bin) = hot.bins.get(n) else { return false };
+        local.next = bin.load(Ordering::Relaxed);
+        hot.filled.store(hot.filled.load(Ordering::Relaxed) | 1 << n, Ordering::Relaxed);
+        // Release: a child of a fork that finds the run finds the ones after it.
+        bin.store(g.0 + 1, Ordering::Release);
+        hot.granules.store(granules, Ordering::Relaxed);
+        self.tag(g).set_delta(HOT);
+        true
+    }
+
+    /// Gives back one hot run, of lengths in turn. For the leaseholder, or when that is gone.
+    fn give_back_hot(&self, hot: &HotRuns, account: &Account) -> bool {
+        let Some(g) = hot.next_to_go() else { return false };
+        let count = self.run_granules(g);
+        let popped = self.pop_hot(hot, count);
+        debug_assert!(popped == Some(g));
+        hot.note_given_back(count);
+        self.give_run(g, account);
+        true
     }
 
     /// Releases a heap's hot runs, for its leaseholder, or when that is gone. Returns the granules
     /// released.
     pub(crate) fn let_go_of_runs(&self, heap: &Heap) -> u32 {
         let account = Account::new(&heap.tally);
-        while let Some(oldest) = heap.hot_runs.take_oldest() {
-            self.give_run(oldest.first, &account);
-        }
+        while self.give_back_hot(&heap.hot_runs, &account) {}
         account.total_released()
     }
 }
 
 impl ThreadCache {
-    /// Gives out a hot run for `size` bytes, if there is one.
-    #[inline]
+    /// Gives out a hot run for `size` bytes, at least one, if there is one at hand.
+    #[inline(always)]
     pub fn pop_run<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let count = u32::try_from(granules_for(size)).ok()?;
-        let run = self.heap()?.hot_runs.take(count)?;
-        arena.tag(run.first).set(RUN, 0);
-        Some(arena.tables.address(run.first))
+        let g = arena.pop_hot(&self.heap()?.hot_runs, count)?;
+        arena.tag(g).set_delta(0);
+        Some(arena.tables.address(g))
     }
 
-    /// Keeps a run that is freed, if it is one, and if the thread has use for it.
+    /// Keeps a run that is freed, if one in use begins at `address`, which is in granule `g`, the
+    /// first of a run, and if the thread has use and room for it.
     ///
     /// # Safety
     /// Nobody uses the run any longer, if one starts at `address`.
-    #[inline]
-    pub unsafe fn put_run<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
-        let (Some(heap), Some(first)) = (self.heap(), arena.run_at(address)) else { return false };
-        let count = arena.run_granules(first);
-        if !heap.hot_runs.wants(count) {
-            return false;
-        }
-        arena.look_if_zeroed(first);
-        arena.tag(first).set(RUN, HOT);
-        if !heap.hot_runs.has_room(count) {
-            self.make_room_for_run(arena, heap, count);
-        }
-        heap.hot_runs.keep(HotRun { first, count });
-        true
+    #[inline(always)]
+    pub unsafe fn keep_run<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        address: usize,
+    ) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        arena.is_in_use_as_run(g, address)
+            && !arena.is_zeroed(g)
+            && arena.push_hot(&heap.hot_runs, g)
     }
 
-    #[inline(never)]
-    fn make_room_for_run<S: System>(&mut self, arena: &Arena<S>, heap: &Heap, count: u32) {
-        let account = Account::new(&heap.tally);
-        while !heap.hot_runs.has_room(count)
-            && let Some(oldest) = heap.hot_runs.take_oldest()
-        {
-            arena.give_run(oldest.first, &account);
+    /// Keeps a run that is freed, if it is one, and if the thread has use for it, after making
+    /// room.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::keep_run`].
+    pub unsafe fn put_run<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
+        let (Some(heap), Some(g)) = (self.heap(), arena.run_at(address)) else { return false };
+        let hot = &heap.hot_runs;
+        if !hot.wants(arena.run_granules(g)) {
+            return false;
         }
-        self.note_released(arena, account.total_released());
+        arena.look_if_zeroed(g);
+        let account = Account::new(&heap.tally);
+        let mut kept = arena.push_hot(hot, g);
+        while !kept && arena.give_back_hot(hot, &account) {
+            kept = arena.push_hot(hot, g);
+        }
+        let released = account.total_released();
+        if released > 0 {
+            self.wants_help |= arena.wants_help_with_runs();
+            self.note_released(arena, released);
+        }
+        kept
     }
 }
 
@@ -221,49 +262,36 @@ impl ThreadCache {
 mod tests {
     use super::*;
 
-    fn with(runs: &[(u32, u32)]) -> HotRuns {
-        let all = HotRuns::new();
-        for &(first, count) in runs {
-            all.note_claimed(1000);
-            assert!(all.wants(count) && all.has_room(count));
-            all.keep(HotRun { first: Granule(first), count });
+    #[test]
+    fn runs_of_one_bin_differ_by_less_than_an_eighth() {
+        assert_eq!((bin_of(1), bin_of(15), bin_of(16), bin_of(17)), (0, 14, 15, 15));
+        let mut shortest = 1;
+        for count in 2..=LONGEST {
+            let bin = bin_of(count);
+            assert!(bin - bin_of(count - 1) <= 1);
+            if bin != bin_of(shortest) {
+                shortest = count;
+            }
+            assert!(8 * (count - shortest) < shortest);
         }
-        all
-    }
-
-    #[test]
-    fn the_run_freed_last_of_a_size_is_taken_first() {
-        let runs = with(&[(1, 4), (2, 8), (3, 4), (4, 16)]);
-        assert_eq!(runs.take(4).unwrap().first, Granule(3));
-        assert_eq!(runs.take(4).unwrap().first, Granule(1));
-        assert!(runs.take(4).is_none());
-        assert_eq!(runs.take_oldest().unwrap().first, Granule(2));
-        assert_eq!(runs.take_oldest().unwrap().first, Granule(4));
-        assert_eq!((runs.take_oldest(), runs.granules()), (None, 0));
-    }
-
-    #[test]
-    fn a_run_serves_for_at_most_an_eighth_less() {
-        let runs = with(&[(1, 18)]);
-        assert!(runs.take(15).is_none());
-        assert!(runs.take(19).is_none());
-        assert!(runs.take(16).is_some());
+        assert_eq!(bin_of(LONGEST), BINS - 1);
     }
 
     #[test]
     fn what_only_frees_keeps_none() {
-        let runs = with(&[(1, 4)]);
-        assert!(!runs.wants(4));
-        runs.note_claimed(4);
-        assert!(runs.wants(4) && !runs.wants(5));
+        let hot = HotRuns::new();
+        assert!(!hot.wants(1));
+        hot.note_claimed(4, 100);
+        assert!(hot.wants(4) && !hot.wants(5));
+        hot.note_given_back(4);
+        assert!(!hot.wants(1));
     }
 
     #[test]
-    fn there_is_room_for_so_many_runs_and_granules() {
-        let runs = with(&[(1, 4), (2, 4)]);
-        runs.note_claimed(11);
-        assert!(runs.has_room(3) && !runs.has_room(4));
-        let full: std::vec::Vec<_> = (1..=PLACES as u32).map(|n| (n, 1)).collect();
-        assert!(!with(&full).has_room(1));
+    fn no_longer_runs_are_wanted_than_may_be_kept() {
+        let hot = HotRuns::new();
+        hot.note_claimed(100, 10);
+        assert!(hot.wants(10) && !hot.wants(11));
+        assert_eq!(hot.limit(), 10);
     }
 }

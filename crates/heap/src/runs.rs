@@ -86,9 +86,14 @@ impl<S: System> Arena<S> {
     /// The run that starts at `address`, if one does.
     pub(crate) fn run_at(&self, address: usize) -> Option<Granule> {
         let g = self.granule_of(address)?;
-        let tag = self.tag(g);
-        let in_use = tag.class() == RUN && tag.delta() != u32::from(HOT);
-        (in_use && address.is_multiple_of(GRANULE)).then_some(g)
+        let is_run = self.tag(g).class() == RUN && self.is_in_use_as_run(g, address);
+        is_run.then_some(g)
+    }
+
+    /// Whether a run is in use, of which `g` is the first granule, and begins at `address`.
+    #[inline]
+    pub(crate) fn is_in_use_as_run(&self, g: Granule, address: usize) -> bool {
+        self.tag(g).delta() != u32::from(HOT) && address.is_multiple_of(GRANULE)
     }
 
     /// Frees a run.

@@ -42,6 +42,12 @@ impl Tag {
         u32::from(self.delta.load(Ordering::Relaxed))
     }
 
+    /// Changes what is said of a run, or where the slab begins.
+    #[inline]
+    pub(crate) fn set_delta(&self, delta: u8) {
+        self.delta.store(delta, Ordering::Relaxed);
+    }
+
     /// The heap in whose map the slab stands; 0 for none.
     pub fn owner(&self) -> u16 {
         self.owner.load(Ordering::Relaxed)

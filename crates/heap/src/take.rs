@@ -9,6 +9,7 @@ use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::{Given, MediumBins};
 use crate::policy::retain;
+use crate::runs::granules_for;
 use crate::tally::Account;
 use freehold_sys::System;
 
@@ -256,18 +257,19 @@ impl ThreadCache {
     ) -> Option<Given> {
         self.settle_in(arena);
         let nowhere = Home::default();
-        let (home, tally) = match self.heap() {
-            Some(heap) => {
-                arena.note_run_claimed(heap);
-                (&heap.run_home, &heap.tally)
-            }
-            None => (&nowhere, &arena.tally),
-        };
-        let align = align.max(UNIT);
-        let given = arena.take_run(size, align, prefer, home, &Account::new(tally));
+        let heap = self.heap();
+        let (home, tally) =
+            heap.map_or((&nowhere, &arena.tally), |heap| (&heap.run_home, &heap.tally));
+        let account = Account::new(tally);
+        if let Some(heap) = heap {
+            let count = u32::try_from(granules_for(size)).unwrap_or(u32::MAX);
+            arena.note_run_claimed(heap, count, &account);
+            self.released += account.total_released();
+        }
+        let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);
         arena.leave_home(&nowhere);
         given.or_else(|| {
-            let address = arena.direct.map(&arena.system, size, align)?;
+            let address = arena.direct.map(&arena.system, size, align.max(UNIT))?;
             Some(Given { address, zero: true })
         })
     }

@@ -68,6 +68,13 @@ impl<S: System> Arena<S> {
         unsafe { (*self.local(g)).zeroed = false };
     }
 
+    /// Whether a run was given out as zero, and is to be looked at. For whoever frees it.
+    #[inline]
+    pub(crate) fn is_zeroed(&self, g: Granule) -> bool {
+        // SAFETY: the run is the caller's.
+        unsafe { (*self.local(g)).zeroed }
+    }
+
     /// Looks, if a run was given out as zero, whether the program has written to it. For whoever
     /// frees it.
     #[inline]

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
         match arena.slab_at(object.addr()) {
             Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
             Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
-            Found::Run => deallocate_run(cache, arena, object),
+            Found::Run(g) => deallocate_run(cache, arena, object, g),
             Found::Other => deallocate_rarely(object),
         }
     }
@@ -157,13 +157,30 @@ unsafe fn deallocate_medium_elsewhere(
     }
 }
 
-/// Takes back a run.
+/// Takes back a run, whose first granule this is.
 #[inline(never)]
-unsafe fn deallocate_run(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
+unsafe fn deallocate_run(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    g: Granule,
+) {
     if !cache.try_set_busy() {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_rarely(object) };
     }
+    // SAFETY: the caller gives the object up, and found it there.
+    if unsafe { cache.keep_run(arena, g, object.addr()) } {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_run_elsewhere(cache, arena, object) }
+}
+
+/// Takes back a run that is not kept hot without more ado. The thread is marked as busy.
+#[inline(never)]
+unsafe fn deallocate_run_elsewhere(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
     cache.set_busy(false);

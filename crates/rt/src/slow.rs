@@ -12,7 +12,6 @@ use crate::{
 use core::ptr::{self, NonNull};
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
-use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
@@ -113,7 +112,7 @@ fn refill(size: usize) -> *mut u8 {
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
     let at_hand =
-        if size <= SMALL_MAX { allocate_set_aside(size) } else { allocate_medium_at_hand(size) };
+        if size <= SMALL_MAX { allocate_set_aside(size) } else { allocate_large_at_hand(size) };
     match at_hand {
         Some(object) => object.as_ptr(),
         None => allocate_otherwise(size),
@@ -145,10 +144,24 @@ fn allocate_otherwise(size: usize) -> *mut u8 {
     }
 }
 
-/// Gives out a medium object that the thread has at hand, if `size` is that of one and it has any.
+/// Gives out a medium object, or a run, that the thread has at hand, if `size` is that of one.
 #[inline(always)]
-pub fn allocate_medium_at_hand(size: usize) -> Option<NonNull<u8>> {
-    pop_medium(size).and_then(|given| NonNull::new(at(given.address)))
+pub fn allocate_large_at_hand(size: usize) -> Option<NonNull<u8>> {
+    let address = if size > MEDIUM_MAX { pop_run(size)? } else { pop_medium(size)?.address };
+    NonNull::new(at(address))
+}
+
+#[inline(always)]
+fn pop_run(size: usize) -> Option<usize> {
+    let arena = process::existing_arena()?;
+    // SAFETY: the thread's own storage, as in `enter`.
+    let cache = unsafe { &mut (*tls::local()).cache };
+    if cache.is_busy() || !cache.try_set_busy() {
+        return None;
+    }
+    let address = cache.pop_run(arena, size);
+    cache.set_busy(false);
+    address
 }
 
 #[inline(always)]
@@ -166,7 +179,7 @@ fn pop_medium(size: usize) -> Option<Given> {
     given
 }
 
-/// Gives out `size` bytes when neither the fast path nor [`allocate_medium_at_hand`] had any.
+/// Gives out `size` bytes when neither the fast path nor [`allocate_large_at_hand`] had any.
 #[inline(never)]
 pub fn allocate_rarely(size: usize) -> *mut u8 {
     if size <= SMALL_MAX {
@@ -175,8 +188,7 @@ pub fn allocate_rarely(size: usize) -> *mut u8 {
     if size <= MEDIUM_MAX {
         return allocate_medium(size);
     }
-    // SAFETY: the thread's own storage, as in `enter`.
-    allocate_run(unsafe { &mut (*tls::local()).cache }, size)
+    allocate_run(size)
 }
 
 /// Gives out a medium object of which the thread has none at hand.
@@ -194,23 +206,9 @@ fn allocate_medium(size: usize) -> *mut u8 {
     })
 }
 
-#[inline(never)]
-fn allocate_run(cache: &mut ThreadCache, size: usize) -> *mut u8 {
-    if let (Some(arena), false) = (process::existing_arena(), cache.is_busy())
-        && cache.try_set_busy()
-    {
-        let hot = cache.pop_run(arena, size);
-        cache.set_busy(false);
-        if let Some(address) = hot {
-            return at(address);
-        }
-    }
-    claim_run(size)
-}
-
 /// Gives out a run of which the thread has none at hand.
 #[inline(never)]
-fn claim_run(size: usize) -> *mut u8 {
+fn allocate_run(size: usize) -> *mut u8 {
     if size > isize::MAX as usize {
         return ptr::null_mut();
     }

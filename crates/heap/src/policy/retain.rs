@@ -87,18 +87,22 @@ pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
     (bytes / size).min(most)
 }
 
-/// The most hot runs that a heap keeps.
-pub const HOT_RUNS_MOST: usize = 8;
-
-/// Bytes of hot runs that all heaps together keep, but for what each may keep in any case.
+/// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and at
+/// most.
 const HOT_RUN_BYTES: usize = 2 << 20;
+const HOT_RUN_BYTES_MOST: usize = 8 << 20;
 
 /// Bytes of hot runs that a heap may keep in any case.
 pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
 
-/// How many granules of runs a heap keeps hot, when there are so many heaps.
-pub fn hot_run_granules(heaps: usize) -> u32 {
-    ((HOT_RUN_BYTES / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
+/// Granules of hot runs that there may be in all heaps together.
+pub const HOT_RUN_GRANULES_MOST: u32 = (HOT_RUN_BYTES_MOST / GRANULE) as u32;
+
+/// How many granules of runs a heap keeps hot, when `used` bytes are in use and there are so many
+/// heaps: half as many as are in use, within bounds.
+pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
+    let all = (used / 2).clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST);
+    ((all / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
 /// The largest objects that go to other heaps' inboxes. A few larger ones that wait there are as

@@ -98,20 +98,79 @@ fn what_is_kept_goes_back_when_the_thread_ends_or_is_trimmed() {
 }
 
 #[test]
+fn runs_of_many_lengths_are_found_again_and_make_room_for_each_other() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let lengths = [1, 2, 3, 5, 9, 17];
+    for _ in 0..3 {
+        let runs = lengths.map(|n| thread.alloc(40_000 + (n - 1) * GRANULE).unwrap());
+        thread.free_all(runs);
+        for (n, run) in lengths.into_iter().zip(runs) {
+            assert_eq!(thread.alloc(40_000 + (n - 1) * GRANULE), Some(run));
+        }
+        thread.free_all(runs);
+    }
+    let first = claimed(&estate);
+    // As many others as may be: none of the first is left.
+    for _ in 0..3 {
+        let others: Vec<_> = (0..4).map(|_| thread.alloc(12 * GRANULE).unwrap()).collect();
+        thread.free_all(others);
+    }
+    assert_eq!(first, 2 + 3 + 4 + 6 + 10 + 18);
+    assert!(claimed(&estate) >= 4 * 12);
+    let runs = lengths.map(|n| thread.alloc(40_000 + (n - 1) * GRANULE).unwrap());
+    thread.free_all(runs);
+    assert!(claimed(&estate) <= (2 << 20) / GRANULE);
+}
+
+#[test]
+fn a_run_that_is_hardly_longer_serves_and_a_shorter_one_does_not() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let longer = thread.alloc(17 * GRANULE).unwrap();
+    thread.free(longer);
+    assert_eq!(thread.alloc(16 * GRANULE), Some(longer));
+    assert_eq!(thread.usable(longer), 17 * GRANULE);
+    let shorter = thread.alloc(16 * GRANULE).unwrap();
+    thread.free(shorter);
+    let other = thread.alloc(17 * GRANULE).unwrap();
+    assert!(other != shorter && thread.usable(other) == 17 * GRANULE);
+    thread.free_all([other, longer]);
+}
+
+/// Has threads claim and free runs of ever other lengths, and tells how many bytes they keep.
+fn kept_by(threads: usize, helped: bool) -> usize {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(helped);
+    let mut threads: Vec<_> = (0..threads).map(|_| Thread::new(&estate)).collect();
+    let much = threads[0].alloc(64 << 20).unwrap();
+    for round in 0..20 {
+        for thread in &mut threads {
+            // Of several sizes, so that each has use for more than one.
+            let sizes = [40_000, 70_000, SIZE, 400_000, 1 << 20, 2 << 20];
+            let runs = sizes.map(|size| thread.alloc(size + round * GRANULE).unwrap());
+            thread.free_all(runs);
+        }
+    }
+    let kept = claimed(&estate) * GRANULE - (64 << 20);
+    threads[0].free(much);
+    kept
+}
+
+#[test]
 fn all_threads_together_keep_two_mebibytes_and_a_little_each() {
     for threads in [1, 2, 8, 30] {
-        let estate = Estate::new(Fake::new());
-        let mut threads: Vec<_> = (0..threads).map(|_| Thread::new(&estate)).collect();
-        for round in 0..20 {
-            for thread in &mut threads {
-                // Of several sizes, so that each has use for more than one.
-                let sizes = [40_000, 70_000, SIZE, 400_000, 1 << 20, 2 << 20];
-                let runs = sizes.map(|size| thread.alloc(size + round * GRANULE).unwrap());
-                thread.free_all(runs);
-            }
-        }
-        let kept = claimed(&estate) * GRANULE;
-        let most = (2 << 20) + threads.len() * (64 << 10);
-        assert!(0 < kept && kept <= most, "{} threads keep {kept} bytes", threads.len());
+        let kept = kept_by(threads, false);
+        let most = (2 << 20) + threads * (64 << 10);
+        assert!(0 < kept && kept <= most, "{threads} threads keep {kept} bytes");
+    }
+}
+
+#[test]
+fn with_a_background_thread_all_threads_together_keep_up_to_eight_mebibytes() {
+    for threads in [1, 2, 8, 30] {
+        let kept = kept_by(threads, true);
+        let most = (8 << 20) + threads * (64 << 10);
+        assert!(3 << 20 < kept && kept <= most, "{threads} threads keep {kept} bytes");
     }
 }

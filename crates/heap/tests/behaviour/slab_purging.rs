@@ -128,13 +128,13 @@ fn while_the_program_goes_on_only_slabs_that_waited_for_seconds_are_purged() {
     let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
     let stay = leave_some(&mut thread, 1000);
     // So much that a sixteenth of it, which may stay, is more than what comes and goes below.
-    let much = thread.alloc(64 * BLOCK).unwrap();
+    let much = thread.alloc(96 * BLOCK).unwrap();
     estate.arena().purge_all();
     let before = estate.arena().system().purged();
     let mut purged = Vec::new();
     for _ in 0..TICKS_IN_POOL {
-        // Blocks of their own, which nothing of what is looked at here is in.
-        let block = thread.alloc(3 * BLOCK).unwrap();
+        // Blocks of their own, which nothing of what is looked at here is in; more than stay hot.
+        let block = thread.alloc(5 * BLOCK).unwrap();
         thread.free(block);
         estate.arena().system().advance(TICK_MILLISECONDS);
         assert!(estate.arena().purge_idle(&mut watch).unwrap());
