@@ -83,6 +83,12 @@ impl<S: System> Arena<S> {
         self.object_in(g, class, address)
     }
 
+    /// An object of a slab, by its number there.
+    #[inline]
+    pub fn in_slab(&self, slab: Granule, index: usize) -> InSlab {
+        InSlab { class: Class(self.tag(slab).class()), slab, index }
+    }
+
     /// The object that starts at `address`, if one does; that is in granule `g`, of a slab of this
     /// class.
     #[inline]

@@ -129,22 +129,20 @@ unsafe fn deallocate_medium(
         return;
     }
     // SAFETY: as above.
-    unsafe { deallocate_medium_elsewhere(cache, arena, object) }
+    unsafe { deallocate_medium_elsewhere(cache, arena, object, place.slab, place.index) }
 }
 
-/// Takes back a medium object that is not kept hot. The thread is marked as busy. (Where the object
-/// is in its slab is found once more: for whoever keeps it hot, passing that on would be longer.)
+/// Takes back a medium object that is not kept hot. The thread is marked as busy. (Single arguments
+/// are passed on in registers.)
 #[inline(never)]
 unsafe fn deallocate_medium_elsewhere(
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
     object: *mut u8,
+    slab: Granule,
+    index: usize,
 ) {
-    let Some(place) = arena.object_at(object.addr()) else {
-        cache.set_busy(false);
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    };
+    let place = arena.in_slab(slab, index);
     // SAFETY: the caller gives the object up, and found it there.
     let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
     cache.set_busy(false);

@@ -38,6 +38,7 @@
 //!   have claimed and released it already.
 
 use crate::atomic::{AtomicU64, Ordering};
+use core::cmp;
 use core::marker::PhantomData;
 
 const PAYLOAD_BITS: u32 = 56;
@@ -80,6 +81,10 @@ pub trait Ledger: Copy {
     fn from_bits(bits: u64) -> Self;
     /// How many objects it stands for.
     fn count(self) -> i32;
+    /// The same, or any number from `enough` on if they are more than that.
+    fn count_to(self, enough: i32) -> i32;
+    /// How that compares with a slab's capacity.
+    fn compare(self, capacity: i32) -> cmp::Ordering;
 }
 
 /// Freed objects as their number alone; which they are stands in the slab's bits: see
@@ -100,6 +105,12 @@ impl Ledger for Count {
     }
     fn count(self) -> i32 {
         self.0
+    }
+    fn count_to(self, _: i32) -> i32 {
+        self.0
+    }
+    fn compare(self, capacity: i32) -> cmp::Ordering {
+        self.0.cmp(&capacity)
     }
 }
 
@@ -139,6 +150,20 @@ impl Ledger for Mask {
     }
     fn count(self) -> i32 {
         self.0.count_ones() as i32
+    }
+    // To count all of them takes twenty instructions where there is none for it.
+    #[inline]
+    fn count_to(self, enough: i32) -> i32 {
+        let (mut left, mut count) = (self.0, 0);
+        while left != 0 && count < enough {
+            left &= left - 1;
+            count += 1;
+        }
+        count
+    }
+    #[inline]
+    fn compare(self, capacity: i32) -> cmp::Ordering {
+        self.0.cmp(&(u64::MAX >> (u64::BITS - capacity as u32)))
     }
 }
 
@@ -248,14 +273,18 @@ impl<L: Ledger> SlabWord<L> {
             let Some(after) = add(before) else { return Pushed::Refused };
             // While attached, an object may be freed, collected before that is counted, given out
             // and freed again: only otherwise does the count say how many are free.
-            if after.count() > capacity && state != State::Attached {
+            let filled = after.compare(capacity);
+            if filled.is_gt() && state != State::Attached {
                 return Pushed::Refused;
             }
-            let complete = after.count() == capacity;
-            let woken = (rules.crosses)(before.count(), after.count(), wake);
+            let complete = filled.is_eq();
+            let woken = || {
+                let (before, after) = (before.count_to(wake + 1), after.count_to(wake + 1));
+                (rules.crosses)(before, after, wake)
+            };
             let (next, outcome) = match state {
                 State::Detached if complete => (State::Claimed, Pushed::Completed),
-                State::Detached if woken => (State::Claimed, Pushed::Woken),
+                State::Detached if woken() => (State::Claimed, Pushed::Woken),
                 State::Pooled if complete => (State::Claimed, Pushed::CompletedInPool),
                 other => (other, Pushed::Recorded),
             };
