@@ -9,6 +9,16 @@ use crate::tables::{Bits, SlabLocal};
 use freehold_sync::freed;
 use freehold_sync::word::Count;
 
+/// Fills places with the addresses of objects in a row, the first into the last.
+#[inline(always)]
+fn fill_backwards(places: &mut [usize], first: usize, size: usize) {
+    let mut next = first;
+    for place in places.iter_mut().rev() {
+        *place = next;
+        next += size;
+    }
+}
+
 impl SlabLocal {
     /// A slab all of whose objects are untouched.
     pub const NEW: Self = Self {
@@ -50,18 +60,15 @@ impl SlabLocal {
         {
             self.lowest = n as u16;
             let (before, first) = (left, slab + n * 64 * size);
-            freed::collect(bits.word(n), before, |bit| {
-                left -= 1;
-                taken[left] = first + bit * size;
+            freed::collect(bits.word(n), before, |bit, count| {
+                fill_backwards(&mut taken[left - count..left], first + bit * size, size);
+                left -= count;
             });
             self.balance -= (before - left) as i16;
         }
         let untouched = usize::from(info.capacity - self.carved).min(left);
-        let mut next = slab + usize::from(self.carved) * size;
-        for place in taken[left - untouched..left].iter_mut().rev() {
-            *place = next;
-            next += size;
-        }
+        let next = slab + usize::from(self.carved) * size;
+        fill_backwards(&mut taken[left - untouched..left], next, size);
         self.carved += untouched as u16;
         taken.len() - left + untouched
     }

@@ -59,10 +59,11 @@ pub fn set(bits: &AtomicU64, mask: u64) -> bool {
     bits.fetch_or(mask, CORRECT.set) & mask == 0
 }
 
-/// Collects up to `most` bits of one word, the lowest, and calls `each` with the number of each.
-/// Only for the slab's holder; `each` must not touch the objects yet. Returns the bits collected.
+/// Collects up to `most` bits of one word, the lowest, and calls `each` with the number of each, or
+/// of the first of some in a row and how many these are. Only for the slab's holder; `each` must
+/// not touch the objects yet. Returns the bits collected.
 #[inline]
-pub fn collect(bits: &AtomicU64, most: usize, each: impl FnMut(usize)) -> u64 {
+pub fn collect(bits: &AtomicU64, most: usize, each: impl FnMut(usize, usize)) -> u64 {
     collect_by(&CORRECT, bits, most, each)
 }
 
@@ -83,15 +84,25 @@ pub(crate) fn collect_by(
     orders: &Orders,
     bits: &AtomicU64,
     most: usize,
-    mut each: impl FnMut(usize),
+    mut each: impl FnMut(usize, usize),
 ) -> u64 {
     // Relaxed: others only set bits, so what is seen here is still there below.
     let all = bits.load(Ordering::Relaxed);
     let (mut rest, mut left) = (all, most);
     while rest != 0 && left > 0 {
-        each(rest.trailing_zeros() as usize);
-        rest &= rest - 1;
-        left -= 1;
+        let first = rest.trailing_zeros();
+        let row = rest >> first;
+        // A short row is not worth looking where it ends.
+        if row as u8 == u8::MAX {
+            let count = (row.trailing_ones() as usize).min(left);
+            each(first as usize, count);
+            rest &= !(u64::MAX >> (64 - count) << first);
+            left -= count;
+        } else {
+            each(first as usize, 1);
+            rest &= rest - 1;
+            left -= 1;
+        }
     }
     let chosen = all & !rest;
     if chosen != 0 {
@@ -112,9 +123,35 @@ mod tests {
         let masks = [(0, 0b101), (1, 0b10)];
         assert_eq!(free(&word, |n| &bits[n], masks.into_iter(), 3, 100, 50), Pushed::Recorded);
         assert_eq!(word.drain(), Count(3));
-        let collect = |n: usize, most| collect(&bits[n], most, |_| {});
+        let collect = |n: usize, most| collect(&bits[n], most, |_, _| {});
         assert_eq!((collect(0, 1), collect(1, 9)), (0b001, 0b10));
         assert_eq!((collect(0, 1), collect(0, 1)), (0b100, 0));
+    }
+
+    #[test]
+    fn the_lowest_bits_are_collected_wherever_they_stand_in_rows() {
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        for n in 0..20_000 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            // Few bits, most of them, and whole rows.
+            let all = match n % 4 {
+                0 => seed & seed.rotate_left(9),
+                1 => seed | seed.rotate_left(9) | seed.rotate_left(30),
+                2 => u64::MAX >> (seed % 64) << (seed >> 6 & 63),
+                _ => u64::MAX,
+            };
+            let (bits, most) = (AtomicU64::new(all), (seed >> 57) as usize);
+            let mut numbers = std::vec::Vec::new();
+            let collected = collect(&bits, most, |first, count| {
+                numbers.extend(first..first + count);
+            });
+            let lowest = (0..64).filter(|n| all >> n & 1 != 0).take(most);
+            assert_eq!(numbers, lowest.collect::<std::vec::Vec<_>>(), "{all:#x}, {most}");
+            let expected = numbers.iter().fold(0, |bits, n| bits | 1_u64 << n);
+            assert_eq!((collected, bits.into_inner()), (expected, all & !expected));
+        }
     }
 
     #[test]

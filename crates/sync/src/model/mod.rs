@@ -138,7 +138,7 @@ impl Slab {
     }
 
     fn take_over(&self, drained: Count) {
-        let bits = freed::collect_by(self.laws.bits, &self.bits, CAPACITY, |_| {});
+        let bits = freed::collect_by(self.laws.bits, &self.bits, CAPACITY, |_, _| {});
         self.local.write(|local| {
             local.balance += drained.0 - bits.count_ones() as i32;
             for object in (0..CAPACITY).filter(|o| bits >> o & 1 != 0) {
