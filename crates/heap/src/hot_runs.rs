@@ -177,7 +177,8 @@ impl<S: System> Arena<S> {
         let Some(bin) = hot.bins.get(n) else { return false };
         local.next = bin.load(Ordering::Relaxed);
         hot.filled.store(hot.filled.load(Ordering::Relaxed) | 1 << n, Ordering::Relaxed);
-        // Release: a child of a fork that finds the run finds the ones after it.
+        // Release: a child of a fork that finds the run finds the ones after it, and looks for it.
+        // What the thread has written in that order is what the child has a copy of.
         bin.store(g.0 + 1, Ordering::Release);
         hot.granules.store(granules, Ordering::Relaxed);
         self.tag(g).set_delta(HOT);

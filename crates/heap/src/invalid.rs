@@ -179,14 +179,10 @@ impl<S: System> Arena<S> {
         }
     }
 
-    fn is_run_in_use(&self, g: Granule) -> bool {
-        self.tag(g).class() == RUN && self.tag(g).delta() == 0
-    }
-
     /// A granule without a tag is free, or inside a run that starts further down.
     fn explain_untagged(&self, address: usize, g: Granule) -> Invalid {
         let nearest = (0..g.0).rev().map(Granule).find(|&g| self.tag(g).class() != 0);
-        if let Some(head) = nearest.filter(|&head| self.is_run_in_use(head)) {
+        if let Some(head) = nearest.and_then(|head| self.run_at(self.tables.address(head))) {
             let (start, granules) = (self.tables.address(head), self.run_granules(head));
             if g.0 < head.0 + granules {
                 return Invalid::Interior { address, start, size: granules as usize * GRANULE };

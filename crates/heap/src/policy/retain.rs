@@ -176,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn half_as_many_runs_stay_hot_as_are_in_use_within_bounds() {
+        let bytes = |used, heaps| hot_run_granules(used, heaps) as usize * GRANULE;
+        assert_eq!((bytes(0, 1), bytes(4 << 20, 1)), (HOT_RUN_BYTES, HOT_RUN_BYTES));
+        assert_eq!((bytes(10 << 20, 1), bytes(10 << 20, 5)), (5 << 20, 1 << 20));
+        assert_eq!(bytes(usize::MAX, 0), HOT_RUN_GRANULES_MOST as usize * GRANULE);
+        assert_eq!(bytes(usize::MAX, 1000), HOT_RUN_BYTES_LEAST);
+    }
+
+    #[test]
     fn as_long_as_a_thread_has_sent_little_every_other_heap_may_receive_something() {
         assert_eq!((receivers(1, 9, 0), receivers(1, 9, PARCELS_UNTIL_KNOWN - 1)), (8, 8));
         assert_eq!(receivers(1, 9, PARCELS_UNTIL_KNOWN), 1);

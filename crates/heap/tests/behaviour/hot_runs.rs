@@ -174,3 +174,27 @@ fn with_a_background_thread_all_threads_together_keep_up_to_eight_mebibytes() {
         assert!(3 << 20 < kept && kept <= most, "{threads} threads keep {kept} bytes");
     }
 }
+
+/// Has one of so many threads free more runs than may stay hot without a background thread, and
+/// tells whether it wishes for one.
+fn wishes_for_help(threads: usize, live: usize) -> bool {
+    let estate = Estate::new(Fake::new());
+    let mut threads: Vec<_> = (0..threads).map(|_| Thread::new(&estate)).collect();
+    let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let much = threads[0].alloc(live).unwrap();
+    let runs: Vec<_> = (0..12).map(|_| threads[0].alloc(SIZE).unwrap()).collect();
+    threads[0].free_all(runs);
+    let wishes = threads[0].cache.take_wish_for_help();
+    threads[0].free(much);
+    for (thread, object) in threads.iter_mut().zip(small) {
+        thread.free(object);
+    }
+    wishes
+}
+
+#[test]
+fn runs_that_do_not_stay_hot_are_reason_enough_for_a_background_thread_if_much_is_in_use() {
+    assert!(wishes_for_help(2, 16 << 20));
+    assert!(!wishes_for_help(2, 40_000));
+    assert!(!wishes_for_help(1, 16 << 20));
+}
