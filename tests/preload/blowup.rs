@@ -44,11 +44,6 @@ fn run_in_mode(pattern: &str, seconds: u64, hardened: &str) -> Ended {
 /// run it was 41 to 44 MB beside 21 live.
 const HARDENED_SLACK: u64 = SLACK + 6 * MIB;
 
-/// What generations of threads may have beyond that bound. With 42 MB live they take 60 to 69 MB,
-/// and 74 to 79 MB in one run of twenty, whatever their number: see [`is_flat`]. The next leanest
-/// allocator measured takes 99 MB.
-const HANDOVER_SLACK: u64 = 2 * SLACK;
-
 /// Fails the test unless what was resident at the peak is within the bound. What was resident
 /// before malloc was asked for anything is not malloc's.
 fn is_bounded(ended: &Ended) {
@@ -78,7 +73,8 @@ fn has_settled(ended: &Ended) {
 
 /// The patterns once more in hardened mode, for as long as the others take by themselves.
 pub(crate) fn is_bounded_in_hardened_mode() {
-    for pattern in ["producer-consumer", "burst", "handover", "round-robin", "lifetimes"] {
+    for pattern in ["producer-consumer", "burst", "handover", "round-robin", "lifetimes", "phases"]
+    {
         let ended = run_in_mode(pattern, SECONDS, "1");
         is_bounded_by(&ended, HARDENED_SLACK);
         if pattern == "burst" {
@@ -115,7 +111,9 @@ fn memory_between_blocks_in_use_goes_back_when_threads_stay() {
 fn memory_is_bounded_when_generations_of_threads_hand_blocks_on() {
     let ended = run("handover");
     ended.check(ended.number("generations") >= 1000, "there were to be many generations");
-    is_bounded_by(&ended, HANDOVER_SLACK);
+    // With 43 MB live it is 61 to 65; it was 65 to 79 when dirty memory came before the slabs in
+    // the pool.
+    is_bounded(&ended);
     is_flat(&ended);
 }
 
@@ -129,6 +127,14 @@ fn memory_is_not_multiplied_when_eight_threads_take_turns() {
 #[test]
 fn memory_is_bounded_when_lifetimes_and_sizes_are_random() {
     let ended = run("lifetimes");
+    is_bounded(&ended);
+    is_flat(&ended);
+}
+
+#[test]
+fn memory_is_bounded_when_of_each_phase_one_block_stays() {
+    let ended = run("phases");
+    // With 24 MB live it was 76 when dirty memory came before the slabs in the pool, and is 31.
     is_bounded(&ended);
     is_flat(&ended);
 }

@@ -105,15 +105,17 @@ impl<S: System> Arena<S> {
         })
     }
 
-    /// Claims `count` granules from `home` if it has so many in a row that are dirty.
-    pub(crate) fn claim_dirty_at_home(
+    /// Claims granules for a slab: dirty ones in `home` before others, wherever those are, since
+    /// they cost nothing and keep what is in use together.
+    pub(crate) fn claim_for_slab(
         &self,
-        count: u32,
+        granules: u32,
         home: &Home,
         account: &Account,
     ) -> Option<Claim> {
-        let want = Want { count, align: 1, prefer: Prefer::Dirty };
-        self.claim_dirty_in(home.get()?, want, account)
+        let want = Want { count: granules, align: 1, prefer: Prefer::Dirty };
+        let at_home = home.get().and_then(|block| self.claim_dirty_in(block, want, account));
+        at_home.or_else(|| self.claim_granules(want, home, account))
     }
 
     pub(crate) fn claim_dirty_in(

@@ -12,7 +12,7 @@
 //! S8).
 
 use crate::arena::Arena;
-use crate::blocks::{Home, Prefer, Want};
+use crate::blocks::Home;
 use crate::class::{Class, PARCEL_CLASSES, SMALL_CLASSES};
 use crate::depot::Depots;
 use crate::hot_runs::HotRuns;
@@ -410,21 +410,16 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Attaches the heap to one more slab. Resident granules next to those in use come first, since
-    /// they cost nothing and let the slabs in the pool become whole; then those slabs; then other
-    /// granules.
+    /// Attaches the heap to one more slab. Those in the pool come first: if new ones were made
+    /// beside them as long as there is dirty memory, every object that outlives its neighbours
+    /// would keep a slab of its own.
     fn attach_some_slab(&self, held: &mut Held, class: Class) -> bool {
-        let home = &held.heap().slab_home;
-        let claim = self.claim_dirty_at_home(1, home, &held.account);
-        if claim.is_none()
-            && let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).count())
-        {
+        if let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).count()) {
             self.adopt(held, class, g);
             return true;
         }
-        let want = Want { count: 1, align: 1, prefer: Prefer::Dirty };
-        let claim = claim.or_else(|| self.claim_granules(want, home, &held.account));
-        let Some(claim) = claim else { return false };
+        let home = &held.heap().slab_home;
+        let Some(claim) = self.claim_for_slab(1, home, &held.account) else { return false };
         let g = claim.granule;
         if class == Class::EMPTY {
             // SAFETY: the granule is the caller's. Where it stays accessible no harm is done.

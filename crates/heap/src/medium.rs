@@ -6,7 +6,6 @@
 //! those of the slab that the thread is taking from, and the few objects that it keeps hot.
 
 use crate::arena::Arena;
-use crate::blocks::{Prefer, Want};
 use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
 use crate::hot::{HOT_MOST, Hot};
@@ -219,16 +218,12 @@ impl<S: System> Arena<S> {
     #[cold]
     fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
         let capacity = class.info().capacity.into();
-        let granules = class.info().granules;
-        let claim = self.claim_dirty_at_home(granules.into(), &heap.slab_home, account);
-        if claim.is_none()
-            && let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask())
-        {
+        if let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask()) {
             let free = self.word(g).mask().take().0;
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
-        let want = Want { count: granules.into(), align: 1, prefer: Prefer::Dirty };
-        let claim = claim.or_else(|| self.claim_granules(want, &heap.slab_home, account))?;
+        let granules = class.info().granules;
+        let claim = self.claim_for_slab(granules.into(), &heap.slab_home, account)?;
         let g = claim.granule;
         for i in 0..granules {
             self.tag(g.plus(i.into())).set(class.0, i);

@@ -2,8 +2,8 @@
 //! that are known to make allocators grow without bound.
 //!
 //! Usage: `freehold-blowup PATTERN SECONDS`, where PATTERN is `handover`, `producer-consumer`,
-//! `round-robin`, `lifetimes`, `burst` or `scattered`. Says what it measured, one `name: number` a
-//! line; judging it is the caller's.
+//! `round-robin`, `lifetimes`, `phases`, `burst` or `scattered`. Says what it measured, one
+//! `name: number` a line; judging it is the caller's.
 
 mod block;
 mod counted;
@@ -24,6 +24,7 @@ fn main() {
         "producer-consumer" => patterns::producer_consumer::run,
         "round-robin" => patterns::round_robin::run,
         "lifetimes" => patterns::lifetimes::run,
+        "phases" => patterns::phases::run,
         "burst" => patterns::burst::run,
         "scattered" => patterns::burst::run_scattered,
         _ => usage(),
@@ -35,7 +36,7 @@ fn main() {
 }
 
 fn usage() -> ! {
-    let patterns = "handover|producer-consumer|round-robin|lifetimes|burst|scattered";
+    let patterns = "handover|producer-consumer|round-robin|lifetimes|phases|burst|scattered";
     eprintln!("usage: freehold-blowup {patterns} SECONDS");
     exit(2);
 }
