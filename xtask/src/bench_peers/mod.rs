@@ -1,10 +1,11 @@
 //! `cargo xtask bench-peers`: programs that nobody here wrote, under every allocator found: those
-//! of the field's public suite, and real ones. `freehold compare` measures; this says what to run,
-//! and adds up.
+//! of the field's public suite, and real ones; and this project's harnesses. `freehold compare` and
+//! `freehold bench` measure; this says what to run, and adds up.
 //!
 //! Nothing of the suite is part of this repository: it is built from a directory that the caller
 //! gives, below `target/bench-peers`, where the results are left, too.
 
+mod harnesses;
 mod programs;
 mod table;
 
@@ -19,7 +20,7 @@ use crate::verdicts::built;
 use programs::Program;
 use table::Row;
 
-/// Measures every program in so many rounds, under the allocators in a list like that of
+/// Measures every program and harness in so many rounds, under the allocators in a list like that of
 /// `freehold compare`, or all, and prints tables. Findings: programs that could not be measured.
 pub(crate) fn run(
     metadata: &Value,
@@ -45,6 +46,11 @@ pub(crate) fn run(
             Ok(row) => rows.push(row),
             Err(reason) => findings.push(format!("{}: {reason}", program.name)),
         }
+    }
+    eprintln!("the harnesses");
+    match harnesses::measured(&freehold, rounds, allocators, &scratch) {
+        Ok(more) => rows.extend(more),
+        Err(reason) => findings.push(format!("the harnesses: {reason}")),
     }
     let text = table::of(&rows);
     print!("{text}");
@@ -100,7 +106,12 @@ fn measured(
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(format!("freehold compare: {status}"));
     }
-    let text = fs::read_to_string(&result).map_err(|error| format!("its result: {error}"))?;
-    let value = serde_json::from_str(&text).map_err(|error| format!("its result: {error}"))?;
-    table::read(&program.name, &value).ok_or_else(|| "its result is not as expected".to_owned())
+    table::read(&program.name, &read_json(&result)?)
+        .ok_or_else(|| "its result is not as expected".to_owned())
+}
+
+/// What a measurement has left in a file.
+fn read_json(result: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(result).map_err(|error| format!("its result: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("its result: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Tables of what was measured: time and peak memory of each program under each allocator,
+//! Tables of what was measured: time and memory of each program and harness under each allocator,
 //! relative to the least.
 
 use std::fmt::Write as _;
@@ -6,62 +6,133 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// What is put into tables: its name there, and in the results.
-const MEASURES: [(&str, &str); 3] =
-    [("Time", "wall"), ("Processor time", "cpu"), ("Peak of resident memory", "rss.peak")];
+const MEASURES: [(&str, &str); 4] = [
+    ("Time", "wall"),
+    ("Processor time", "cpu"),
+    ("Peak of resident memory", "rss.peak"),
+    ("Resident a second after everything was freed", "rss.settled"),
+];
 
-/// A program, with its medians for each measure under each allocator; none where it failed, or was
-/// not measured.
+/// What a row is of, and what the means of such rows are called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Program,
+    Harness,
+}
+
+/// A program or harness, with its medians for each measure under each allocator; none where it
+/// failed, or was not measured.
 pub(crate) struct Row {
     name: String,
+    kind: Kind,
     allocators: Vec<String>,
     medians: Vec<Vec<Option<f64>>>,
 }
 
-/// Reads what `freehold compare` has written of a program.
-pub(crate) fn read(name: &str, result: &Value) -> Option<Row> {
+/// The names of the allocators in a result.
+fn allocators(result: &Value) -> Option<Vec<String>> {
     let names = result["allocators"].as_array()?.iter();
-    let allocators: Vec<_> =
-        names.filter_map(|it| it["name"].as_str()).map(str::to_owned).collect();
-    let mut medians = vec![vec![None; allocators.len()]; MEASURES.len()];
-    for cell in result["summary"]["cells"].as_array()? {
-        let allocator = usize::try_from(cell["allocator"].as_u64()?).ok()?;
-        if cell["failed"].as_u64()? > 0 {
-            continue;
-        }
-        let median = |measure: &str| cell["measures"][measure]["median"]["estimate"].as_f64();
-        for (medians, (_, measure)) in medians.iter_mut().zip(MEASURES) {
-            let number = if measure == "cpu" {
-                median("user").zip(median("system")).map(|(user, system)| user + system)
-            } else {
-                median(measure)
-            };
-            *medians.get_mut(allocator)? = number.filter(|&number| number > 0.0);
-        }
-    }
-    Some(Row { name: name.to_owned(), allocators, medians })
+    Some(names.filter_map(|it| it["name"].as_str()).map(str::to_owned).collect())
 }
 
-/// A table for each measure. The last line has geometric means over the programs that were measured
-/// under every allocator.
+/// Reads what `freehold compare` has written of a program.
+pub(crate) fn read(name: &str, result: &Value) -> Option<Row> {
+    let mut row = Row::new(name, Kind::Program, allocators(result)?);
+    for cell in result["summary"]["cells"].as_array()? {
+        let median = |measure: &str| cell["measures"][measure]["median"]["estimate"].as_f64();
+        row.fill(cell, |measure| match measure {
+            "cpu" => median("user").zip(median("system")).map(|(user, system)| user + system),
+            _ => median(measure),
+        })?;
+    }
+    Some(row)
+}
+
+/// Reads what `freehold bench` has written of harnesses, each a case.
+pub(crate) fn read_grid(result: &Value) -> Option<Vec<Row>> {
+    let allocators = allocators(result)?;
+    let cases = result["plan"]["cases"].as_array()?.iter();
+    let names = cases.map(|case| case["harness"].as_str());
+    let mut rows = names
+        .map(|name| Some(Row::new(name?, Kind::Harness, allocators.clone())))
+        .collect::<Option<Vec<_>>>()?;
+    let is_rate: Vec<_> = (0..rows.len()).map(|case| is_rate(result, case)).collect();
+    for cell in result["summary"]["cells"].as_array()? {
+        let case = usize::try_from(cell["case"].as_u64()?).ok()?;
+        let is_rate = *is_rate.get(case)?;
+        let median = |measure: &str| cell["measures"][measure]["median"].as_f64();
+        rows[case].fill(cell, |measure| match measure {
+            "wall" => {
+                let metric = cell["metric"]["median"].as_f64()?;
+                Some(if is_rate { metric.recip() } else { metric })
+            }
+            // What runs for a set time takes as much of it as it can get.
+            "cpu" if is_rate => None,
+            "cpu" => median("user").zip(median("system")).map(|(user, system)| user + system),
+            _ => median(measure),
+        })?;
+    }
+    Some(rows)
+}
+
+/// Whether a harness says how much it did in a set time, and not how long it took.
+fn is_rate(result: &Value, case: usize) -> bool {
+    let of_case = |run: &&Value| run["case"].as_u64() == Some(case as u64);
+    let mut runs = result["runs"].as_array().into_iter().flatten().filter(of_case);
+    runs.any(|run| run["outcome"]["measured"]["metric"]["better"] == "higher")
+}
+
+impl Row {
+    fn new(name: &str, kind: Kind, allocators: Vec<String>) -> Self {
+        let medians = vec![vec![None; allocators.len()]; MEASURES.len()];
+        Self { name: name.to_owned(), kind, allocators, medians }
+    }
+
+    /// Enters the medians of a cell, unless something failed there. `None` if it is not as expected.
+    fn fill(&mut self, cell: &Value, median: impl Fn(&str) -> Option<f64>) -> Option<()> {
+        let allocator = usize::try_from(cell["allocator"].as_u64()?).ok()?;
+        if cell["failed"].as_u64()? > 0 {
+            return Some(());
+        }
+        for (medians, (_, measure)) in self.medians.iter_mut().zip(MEASURES) {
+            *medians.get_mut(allocator)? = median(measure).filter(|&number| number > 0.0);
+        }
+        Some(())
+    }
+}
+
+/// A table for each measure. The last lines have geometric means over the programs, the harnesses,
+/// and both that were measured under every allocator.
 pub(crate) fn of(rows: &[Row]) -> String {
     let mut text = String::new();
     let Some(first) = rows.first() else { return text };
     let names = &first.allocators;
     for (n, (title, _)) in MEASURES.iter().enumerate() {
+        let measured = |row: &&Row| row.medians[n].iter().any(Option::is_some);
+        let of_row = |row: &Row| (row.name.clone(), row.kind, ratios(&row.medians[n]));
+        let ratios: Vec<_> = rows.iter().filter(measured).map(of_row).collect();
         let _ = writeln!(text, "{title}, relative to the least\n");
         let _ = writeln!(text, "| program | {} |", names.join(" | "));
         let _ = writeln!(text, "|---|{}", "---:|".repeat(names.len()));
-        let ratios: Vec<_> = rows.iter().map(|row| (&row.name, ratios(&row.medians[n]))).collect();
-        for (name, ratios) in &ratios {
+        for (name, _, ratios) in &ratios {
             let cells =
                 ratios.iter().map(|it| it.map_or("–".to_owned(), |it| format!("{it:.2}")));
             let _ = writeln!(text, "| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));
         }
-        let whole: Vec<Vec<f64>> =
-            ratios.iter().filter_map(|(_, it)| it.iter().copied().collect()).collect();
-        let means = (0..names.len()).map(|n| format!("{:.2}", mean(whole.iter().map(|it| it[n]))));
-        let means = means.collect::<Vec<_>>().join(" | ");
-        let _ = writeln!(text, "| **geometric mean of {}** | {means} |\n", whole.len());
+        let all = [Kind::Program, Kind::Harness];
+        for (what, kinds) in [("programs", &all[..1]), ("harnesses", &all[1..]), ("all", &all)] {
+            let some = ratios.iter().filter(|(_, kind, _)| kinds.contains(kind));
+            let whole: Vec<Vec<f64>> =
+                some.filter_map(|(_, _, it)| it.iter().copied().collect()).collect();
+            if whole.is_empty() {
+                continue;
+            }
+            let means =
+                (0..names.len()).map(|n| format!("{:.2}", mean(whole.iter().map(|it| it[n]))));
+            let means = means.collect::<Vec<_>>().join(" | ");
+            let _ = writeln!(text, "| **geometric mean of {what}, {}** | {means} |", whole.len());
+        }
+        text.push('\n');
     }
     text
 }
@@ -107,8 +178,34 @@ mod tests {
         let time = text.split("Processor time").next().expect("first");
         assert!(time.contains("| p | 2.00 | 1.00 |"), "{text}");
         assert!(time.contains("| r | 1.00 | – |"), "{text}");
-        assert!(time.contains("| **geometric mean of 2** | 4.00 | 1.00 |"), "{text}");
-        let peak = text.split("Peak").nth(1).expect("last");
-        assert!(peak.contains("| **geometric mean of 2** | 1.00 | 1.41 |"), "{text}");
+        assert!(time.contains("| **geometric mean of programs, 2** | 4.00 | 1.00 |"), "{text}");
+        let peak = text.split("Peak").nth(1).expect("third");
+        assert!(peak.contains("| **geometric mean of programs, 2** | 1.00 | 1.41 |"), "{text}");
+    }
+
+    #[test]
+    fn harnesses_that_say_how_much_they_did_count_by_the_time_for_each_and_not_by_processor_time() {
+        let cell = |case: usize, allocator: usize, metric: f64| {
+            let median = json!({"median": metric});
+            json!({"case": case, "allocator": allocator, "failed": 0, "metric": median,
+                "measures": {"user": median, "system": median, "rss.peak": median,
+                    "rss.settled": median}})
+        };
+        let run = |case: usize, better: &str| json!({"case": case, "outcome": {"measured": {"metric": {"better": better}}}});
+        let result = json!({"allocators": [{"name": "a"}, {"name": "b"}],
+            "plan": {"cases": [{"harness": "seconds"}, {"harness": "rate"}]},
+            "runs": [run(0, "lower"), run(1, "higher")],
+            "summary": {"cells":
+                [cell(0, 0, 1.0), cell(0, 1, 2.0), cell(1, 0, 1.0), cell(1, 1, 8.0)]}});
+        let mut rows = vec![row("p", &[super::tests::cell(0, 0, 1.0, 1.0)])];
+        rows.extend(read_grid(&result).expect("as expected"));
+        let text = of(&rows);
+        let tables: Vec<_> = text.split("relative to the least").collect();
+        assert!(tables[1].contains("| seconds | 1.00 | 2.00 |"), "{text}");
+        assert!(tables[1].contains("| rate | 8.00 | 1.00 |"), "{text}");
+        assert!(tables[1].contains("| **geometric mean of harnesses, 2** | 2.83 | 1.41 |"));
+        assert!(tables[1].contains("| **geometric mean of all, 2** |"), "p failed under b: {text}");
+        assert!(!tables[2].contains("| rate |"), "{text}");
+        assert!(tables[4].contains("| rate | 1.00 | 8.00 |") && !tables[4].contains("| p |"));
     }
 }
