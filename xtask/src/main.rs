@@ -34,9 +34,10 @@ Commands:
   kernels   fetches two of Debian's kernels into target/kernels, for the virtual machines that tests
             boot: one for x86-64, and one for aarch64 with pages of 16 KiB; needs apt
   bench-peers DIR [ROUNDS [ALLOCATORS]]
-            runs the programs of mimalloc-bench, which is in DIR, and real ones (g++, Python, Perl,
-            SQLite, z3, Redis: those that are there) under every allocator that is found, or those
-            in a list, and prints tables of time and memory; needs a C and a C++ compiler and cmake
+            runs the programs of mimalloc-bench, which is in DIR, real ones (g++, Python, Perl,
+            SQLite, z3, Redis: those that are there), and every harness under every allocator that
+            is found, or those in a list, and prints tables of time and memory; needs a C and a C++
+            compiler and cmake
   floor [ROUNDS [NAME=LIBRARY]...]
             times three loops of malloc and free under Freehold, and under other libraries, beside
             two functions that do nothing; fails where Freehold takes longer than is the aim; needs

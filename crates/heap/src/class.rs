@@ -2,8 +2,9 @@
 //!
 //! Small classes (16 B to 2 KiB) live in slabs of one granule and are handed out through a thread's
 //! magazines. Medium classes (to 32 KiB) live in slabs of at most [`MEDIUM_CAPACITY`] objects, one
-//! bit each. Eight classes to a doubling up to 2 KiB and four beyond keep the mean waste near 5 %
-//! and 10 %. Every object starts at a multiple of its size from the start of its slab, so that a
+//! bit each. Eight classes to a doubling up to 2 KiB and five beyond keep the mean waste near 5 %
+//! and 10 %. Of the five one is an eighth larger than a power of two, for what is asked for most:
+//! a page, or several, and a header. Every object starts at a multiple of its size from the start of its slab, so that a
 //! class whose size is a multiple of an alignment provides it.
 
 use crate::layout::{GRANULE, UNIT};
@@ -19,7 +20,7 @@ pub const SMALL_CLASSES: usize = 41;
 /// The number of small classes that have parcels and inboxes.
 pub const PARCEL_CLASSES: usize = SMALL_CLASS[retain::PARCEL_MAX] as usize;
 /// The number of medium classes.
-pub const MEDIUM_CLASSES: usize = 16;
+pub const MEDIUM_CLASSES: usize = 4 * MEDIUM_EIGHTHS.len();
 /// The number of classes, with the one that stands for "none".
 pub const CLASSES: usize = 1 + SMALL_CLASSES + MEDIUM_CLASSES;
 /// The most objects that a medium slab has: one bit each beside the state of its word.
@@ -145,8 +146,8 @@ impl Class {
     #[inline]
     pub fn medium_index(self) -> usize {
         debug_assert!(self.is_medium());
-        // The remainder changes nothing, and says to the compiler that no index is too large.
-        (usize::from(self.0) - 1 - SMALL_CLASSES) % MEDIUM_CLASSES
+        // The minimum changes nothing, and says to the compiler that no index is too large.
+        (usize::from(self.0) - 1 - SMALL_CLASSES).min(MEDIUM_CLASSES - 1)
     }
 
     /// Whether a small object of the class starts `offset` bytes into a slab.
@@ -172,9 +173,10 @@ const FIRST: usize = 2;
 
 /// Classes that are a unit apart.
 const EVEN: usize = 8;
-/// Those and the ones of which there are eight to a doubling, for four doublings; then there are
-/// four.
+/// Those and the ones of which there are eight to a doubling, for four doublings.
 const DENSE: usize = EVEN + 4 * 8;
+/// The sizes of the classes of a doubling after those, in eighths of where it starts.
+const MEDIUM_EIGHTHS: [usize; 5] = [9, 10, 12, 14, 16];
 
 /// The size of class `n` of `CLASSES`.
 const fn size_of_class(n: usize) -> usize {
@@ -189,8 +191,9 @@ const fn size_of_class(n: usize) -> usize {
         let (doubling, step) = ((n - EVEN - 1) / 8, (n - EVEN - 1) % 8);
         (128 << doubling) / 8 * (9 + step)
     } else {
-        let (doubling, step) = ((n - DENSE - 1) / 4, (n - DENSE - 1) % 4);
-        (2048 << doubling) / 4 * (5 + step)
+        let n = n - DENSE - 1;
+        let (doubling, step) = (n / MEDIUM_EIGHTHS.len(), n % MEDIUM_EIGHTHS.len());
+        (SMALL_MAX << doubling) / 8 * MEDIUM_EIGHTHS[step]
     }
 }
 
@@ -333,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn waste_within_an_object_is_at_most_an_eighth_and_from_2_kib_a_fifth() {
+    fn waste_within_an_object_is_at_most_an_eighth_and_from_2_kib_a_sixth() {
         for size in 129..=MEDIUM_MAX {
             let class =
                 if size <= SMALL_MAX { Class::of_small(size) } else { Class::of_medium(size) };
             let waste = class.size() - size;
-            let most = if size <= 2048 { class.size() / 9 } else { class.size() / 5 };
+            let most = if size <= 2048 { class.size() / 9 } else { class.size() / 6 };
             assert!(waste <= most, "size {size} in {}", class.size());
         }
     }

@@ -88,7 +88,8 @@ impl Row {
         Self { name: name.to_owned(), kind, allocators, medians }
     }
 
-    /// Enters the medians of a cell, unless something failed there. `None` if it is not as expected.
+    /// Enters the medians of a cell, unless something failed there. `None` if it is not as
+    /// expected.
     fn fill(&mut self, cell: &Value, median: impl Fn(&str) -> Option<f64>) -> Option<()> {
         let allocator = usize::try_from(cell["allocator"].as_u64()?).ok()?;
         if cell["failed"].as_u64()? > 0 {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn harnesses_that_say_how_much_they_did_count_by_the_time_for_each_and_not_by_processor_time() {
+    fn harnesses_that_say_how_much_they_did_in_a_set_time_count_by_the_time_for_each() {
         let cell = |case: usize, allocator: usize, metric: f64| {
             let median = json!({"median": metric});
             json!({"case": case, "allocator": allocator, "failed": 0, "metric": median,
