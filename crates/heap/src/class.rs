@@ -4,8 +4,8 @@
 //! magazines. Medium classes (to 32 KiB) live in slabs of at most [`MEDIUM_CAPACITY`] objects, one
 //! bit each. Eight classes to a doubling up to 2 KiB and five beyond keep the mean waste near 5 %
 //! and 10 %. Of the five one is an eighth larger than a power of two, for what is asked for most:
-//! a page, or several, and a header. Every object starts at a multiple of its size from the start of its slab, so that a
-//! class whose size is a multiple of an alignment provides it.
+//! a page, or several, and a header. Every object starts at a multiple of its size from the start
+//! of its slab, so that a class whose size is a multiple of an alignment provides it.
 
 use crate::layout::{GRANULE, UNIT};
 use crate::magazine::ROUNDS;

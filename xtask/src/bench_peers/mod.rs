@@ -20,8 +20,8 @@ use crate::verdicts::built;
 use programs::Program;
 use table::Row;
 
-/// Measures every program and harness in so many rounds, under the allocators in a list like that of
-/// `freehold compare`, or all, and prints tables. Findings: programs that could not be measured.
+/// Measures every program and harness in so many rounds, under the allocators in a list like that
+/// of `freehold compare`, or all, and prints tables. Findings: what could not be measured.
 pub(crate) fn run(
     metadata: &Value,
     suite: &str,

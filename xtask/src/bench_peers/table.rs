@@ -192,7 +192,10 @@ mod tests {
                 "measures": {"user": median, "system": median, "rss.peak": median,
                     "rss.settled": median}})
         };
-        let run = |case: usize, better: &str| json!({"case": case, "outcome": {"measured": {"metric": {"better": better}}}});
+        let run = |case: usize, better: &str| {
+            let measured = json!({"metric": {"better": better}});
+            json!({"case": case, "outcome": {"measured": measured}})
+        };
         let result = json!({"allocators": [{"name": "a"}, {"name": "b"}],
             "plan": {"cases": [{"harness": "seconds"}, {"harness": "rate"}]},
             "runs": [run(0, "lower"), run(1, "higher")],
