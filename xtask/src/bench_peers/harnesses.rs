@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::read_json;
+use super::result_of;
 use super::table::{self, Row};
 
 /// Has every harness measured in so many rounds, with as many threads as there are processors.
@@ -21,10 +21,6 @@ pub(crate) fn measured(
     command.args(["--threads", &threads.to_string(), "--repeat", &rounds.to_string()]);
     command.args(allocators.map(|list| ["--allocators", list]).into_iter().flatten());
     command.arg("--json").arg(&result).stdout(Stdio::null());
-    let status = command.status().map_err(|error| format!("{}: {error}", freehold.display()))?;
-    // One means that something failed under some allocator, which the result says.
-    if !matches!(status.code(), Some(0 | 1)) {
-        return Err(format!("freehold bench: {status}"));
-    }
-    table::read_grid(&read_json(&result)?).ok_or_else(|| "its result is not as expected".to_owned())
+    table::read_grid(&result_of(&mut command, &result)?)
+        .ok_or_else(|| "its result is not as expected".to_owned())
 }

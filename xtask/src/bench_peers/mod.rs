@@ -101,17 +101,17 @@ fn measured(
     command.args(program.input.iter().flat_map(|input| ["--input".as_ref(), input.as_os_str()]));
     command.arg("--json").arg(&result).arg("--").args(&program.command);
     command.current_dir(scratch).stdout(Stdio::null());
-    let status = command.status().map_err(|error| format!("{}: {error}", freehold.display()))?;
-    // One means that something failed under some allocator, which the result says.
-    if !matches!(status.code(), Some(0 | 1)) {
-        return Err(format!("freehold compare: {status}"));
-    }
-    table::read(&program.name, &read_json(&result)?)
+    table::read(&program.name, &result_of(&mut command, &result)?)
         .ok_or_else(|| "its result is not as expected".to_owned())
 }
 
-/// What a measurement has left in a file.
-fn read_json(result: &Path) -> Result<Value, String> {
+/// Runs a measurement, and reads the file that it leaves.
+fn result_of(command: &mut Command, result: &Path) -> Result<Value, String> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    // One means that something failed under some allocator, which the result says.
+    if !matches!(status.code(), Some(0 | 1)) {
+        return Err(format!("{command:?}: {status}"));
+    }
     let text = fs::read_to_string(result).map_err(|error| format!("its result: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("its result: {error}"))
 }

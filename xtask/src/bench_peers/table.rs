@@ -41,7 +41,9 @@ pub(crate) fn read(name: &str, result: &Value) -> Option<Row> {
     for cell in result["summary"]["cells"].as_array()? {
         let median = |measure: &str| cell["measures"][measure]["median"]["estimate"].as_f64();
         row.fill(cell, |measure| match measure {
-            "cpu" => median("user").zip(median("system")).map(|(user, system)| user + system),
+            "cpu" => processor_time(median),
+            // A server has not freed everything when its load is done.
+            "rss.settled" => None,
             _ => median(measure),
         })?;
     }
@@ -56,30 +58,38 @@ pub(crate) fn read_grid(result: &Value) -> Option<Vec<Row>> {
     let mut rows = names
         .map(|name| Some(Row::new(name?, Kind::Harness, allocators.clone())))
         .collect::<Option<Vec<_>>>()?;
-    let is_rate: Vec<_> = (0..rows.len()).map(|case| is_rate(result, case)).collect();
+    let units: Vec<_> = (0..rows.len()).map(|case| unit(result, case)).collect();
     for cell in result["summary"]["cells"].as_array()? {
         let case = usize::try_from(cell["case"].as_u64()?).ok()?;
-        let is_rate = *is_rate.get(case)?;
+        let unit = *units.get(case)?;
         let median = |measure: &str| cell["measures"][measure]["median"].as_f64();
-        rows[case].fill(cell, |measure| match measure {
-            "wall" => {
-                let metric = cell["metric"]["median"].as_f64()?;
-                Some(if is_rate { metric.recip() } else { metric })
-            }
-            // What runs for a set time takes as much of it as it can get.
-            "cpu" if is_rate => None,
-            "cpu" => median("user").zip(median("system")).map(|(user, system)| user + system),
+        rows[case].fill(cell, |measure| match (measure, unit) {
+            ("wall", "seconds") => cell["metric"]["median"].as_f64(),
+            ("wall", RATE) => cell["metric"]["median"].as_f64().map(f64::recip),
+            // What runs for a set time takes as much of it as it can get; and some harnesses say
+            // how much memory they took, and nothing of time.
+            ("cpu", RATE) | ("wall", _) => None,
+            ("cpu", _) => processor_time(median),
             _ => median(measure),
         })?;
     }
     Some(rows)
 }
 
-/// Whether a harness says how much it did in a set time, and not how long it took.
-fn is_rate(result: &Value, case: usize) -> bool {
+/// The unit of harnesses that say how much they did, some of which run for a set time.
+const RATE: &str = "operations/s";
+
+/// The unit of what a harness says.
+fn unit(result: &Value, case: usize) -> &str {
     let of_case = |run: &&Value| run["case"].as_u64() == Some(case as u64);
-    let mut runs = result["runs"].as_array().into_iter().flatten().filter(of_case);
-    runs.any(|run| run["outcome"]["measured"]["metric"]["better"] == "higher")
+    let runs = result["runs"].as_array().into_iter().flatten().filter(of_case);
+    let mut units = runs.filter_map(|run| run["outcome"]["measured"]["metric"]["unit"].as_str());
+    units.next().unwrap_or_default()
+}
+
+/// In user mode and in the kernel, of what tells the median of each.
+fn processor_time(median: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    median("user").zip(median("system")).map(|(user, system)| user + system)
 }
 
 impl Row {
@@ -185,31 +195,36 @@ mod tests {
     }
 
     #[test]
-    fn harnesses_that_say_how_much_they_did_in_a_set_time_count_by_the_time_for_each() {
+    fn of_harnesses_time_is_what_they_say_of_time_for_each_thing_done() {
         let cell = |case: usize, allocator: usize, metric: f64| {
             let median = json!({"median": metric});
             json!({"case": case, "allocator": allocator, "failed": 0, "metric": median,
                 "measures": {"user": median, "system": median, "rss.peak": median,
                     "rss.settled": median}})
         };
-        let run = |case: usize, better: &str| {
-            let measured = json!({"metric": {"better": better}});
+        let run = |case: usize, unit: &str| {
+            let measured = json!({"metric": {"unit": unit}});
             json!({"case": case, "outcome": {"measured": measured}})
         };
+        let names = ["time", "rate", "memory"].map(|name| json!({"harness": name}));
+        let units = ["seconds", "operations/s", "resident/requested"];
+        let runs: Vec<_> = units.iter().enumerate().map(|(n, unit)| run(n, unit)).collect();
         let result = json!({"allocators": [{"name": "a"}, {"name": "b"}],
-            "plan": {"cases": [{"harness": "seconds"}, {"harness": "rate"}]},
-            "runs": [run(0, "lower"), run(1, "higher")],
-            "summary": {"cells":
-                [cell(0, 0, 1.0), cell(0, 1, 2.0), cell(1, 0, 1.0), cell(1, 1, 8.0)]}});
-        let mut rows = vec![row("p", &[super::tests::cell(0, 0, 1.0, 1.0)])];
+            "plan": {"cases": names}, "runs": runs,
+            "summary": {"cells": [cell(0, 0, 1.0), cell(0, 1, 2.0), cell(1, 0, 1.0),
+                cell(1, 1, 8.0), cell(2, 0, 1.0), cell(2, 1, 3.0)]}});
+        let mut program = super::tests::cell(0, 0, 1.0, 1.0);
+        program["measures"]["rss.settled"] = json!({"median": {"estimate": 1.0}});
+        let mut rows = vec![row("p", &[program])];
         rows.extend(read_grid(&result).expect("as expected"));
         let text = of(&rows);
         let tables: Vec<_> = text.split("relative to the least").collect();
-        assert!(tables[1].contains("| seconds | 1.00 | 2.00 |"), "{text}");
+        assert!(tables[1].contains("| time | 1.00 | 2.00 |"), "{text}");
         assert!(tables[1].contains("| rate | 8.00 | 1.00 |"), "{text}");
+        assert!(!tables[1].contains("| memory |"), "{text}");
         assert!(tables[1].contains("| **geometric mean of harnesses, 2** | 2.83 | 1.41 |"));
         assert!(tables[1].contains("| **geometric mean of all, 2** |"), "p failed under b: {text}");
-        assert!(!tables[2].contains("| rate |"), "{text}");
+        assert!(tables[2].contains("| memory | 1.00 | 3.00 |") && !tables[2].contains("| rate |"));
         assert!(tables[4].contains("| rate | 1.00 | 8.00 |") && !tables[4].contains("| p |"));
     }
 }
