@@ -20,6 +20,13 @@ fn handlers_may_allocate_while_what_a_thread_has_at_hand_runs_out_and_is_filled_
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn handlers_may_allocate_and_free_before_each_instruction_of_malloc_and_free() {
+    let ended = signals("every_instruction");
+    ended.check(ended.number("handled") > 10_000, "there were to be many signals");
+}
+
+#[test]
 fn what_handlers_free_is_freed_in_the_end() {
     let ended = signals("frees_in_handlers");
     ended.check(ended.number("handled") > 100, "there were to be many signals");

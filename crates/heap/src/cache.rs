@@ -16,7 +16,7 @@ use crate::arena::Arena;
 use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, GRANULE_SHIFT, at};
+use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::{EMPTY, FULL, Kept, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::outbox::Outbox;
 use crate::watch::Watch;
@@ -62,6 +62,9 @@ impl Rest {
 /// How many objects ahead.
 const AHEAD: u8 = 3;
 
+/// Of so many objects that could be put back into a magazine one goes home, if it may.
+const PUT_BACK: u16 = 256;
+
 /// A thread's cache. Lives in thread-local storage; the first fields are those of the fast path.
 #[repr(C, align(64))]
 pub struct ThreadCache {
@@ -85,6 +88,8 @@ pub struct ThreadCache {
     /// Where the thread begins to look for a shared heap that is free.
     hint: u16,
     holding: Holding,
+    /// Objects that could be put back into magazines so far.
+    put_back: u16,
     /// Whether the thread has seen that a background thread should be started.
     pub(crate) wants_help: bool,
     /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
@@ -118,6 +123,7 @@ impl ThreadCache {
             released: 0,
             hint: 0,
             holding: Holding::None,
+            put_back: 0,
             wants_help: false,
             turn: Turn::new(),
         }
@@ -246,6 +252,45 @@ impl ThreadCache {
         unsafe { at::<usize>(top).write(object) };
         self.load(class, next);
         true
+    }
+
+    /// Whether an object is what was taken out of the magazine of its class last, or was in its
+    /// place.
+    #[inline]
+    #[must_use]
+    pub fn took_last(&self, class: Class, address: usize) -> bool {
+        let top = self.tops[usize::from(class.0)];
+        // SAFETY: the next free slot of a magazine of this thread's. What was there stays until
+        // something else is put there.
+        top != 0 && unsafe { at::<usize>(top).read() } == address
+    }
+
+    /// Puts an object of granule `g` back into the magazine that it was taken out of last
+    /// ([`ThreadCache::took_last`]), although it is not one that the thread keeps.
+    ///
+    /// The thread may be in a signal handler that interrupted the fast path where that had read the
+    /// object and not said so yet. It goes on as if there had been no handler, so that an object
+    /// which went home meanwhile would be given out all the same. But who takes and frees one
+    /// object all the time would find the same again, and be slow each time. So now and then it
+    /// does not go back, if the thread is in no handler as far as can be told.
+    #[cold]
+    #[must_use]
+    pub fn put_back<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        (g, class): (Granule, Class),
+        address: usize,
+    ) -> bool {
+        if self.keeps(g, class) {
+            return false;
+        }
+        self.put_back = self.put_back.wrapping_add(1);
+        let goes_home = match self.put_back {
+            // Some threads block signals for good.
+            0 => true,
+            n => n.is_multiple_of(PUT_BACK) && !arena.system.blocks_signals(),
+        };
+        !goes_home && self.push_when_busy(class, address)
     }
 
     /// Free objects of a class that the thread has at hand.

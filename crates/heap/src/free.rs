@@ -112,6 +112,13 @@ impl ThreadCache {
         kept == class.0
     }
 
+    /// Puts an object back into its magazine, if it is what was taken out of that last and is in no
+    /// slab that the thread keeps objects of: see [`ThreadCache::put_back`].
+    pub fn put_back_last<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
+        let Found::Small(g, class) = arena.slab_at(address) else { return false };
+        self.took_last(class, address) && self.put_back(arena, (g, class), address)
+    }
+
     /// Puts an object where it costs least: a small one of another heap's into the parcel for that
     /// heap, if there is one with room; a medium one of the slab that the thread is taking from
     /// back there, others into the outbox; a run among the hot ones.

@@ -122,6 +122,9 @@ impl ThreadCache {
                 ptr::copy_nonoverlapping(at::<u8>(address), at::<u8>(new.address), keep);
             }
         }
+        if self.put_back_last(arena, address) {
+            return Ok(Some(new.address));
+        }
         // SAFETY: the caller gives the old object up.
         unsafe { self.free_slow(arena, address) }?;
         Ok(Some(new.address))

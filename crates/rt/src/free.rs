@@ -97,6 +97,10 @@ unsafe fn deallocate_small(
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_rarely(object) };
     }
+    if cache.took_last(class, object.addr()) {
+        // SAFETY: as above.
+        return unsafe { deallocate_taken_last(cache, arena, object, g, class) };
+    }
     // SAFETY: the caller gives the object up, and found it there.
     let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
     if matches!(aside, PutAside::Done) {
@@ -104,6 +108,25 @@ unsafe fn deallocate_small(
         return;
     }
     // SAFETY: the caller gives the object up.
+    unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
+}
+
+/// Takes back a small object that was the last to be taken out of its magazine. The thread is marked
+/// as busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_taken_last(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    g: Granule,
+    class: Class,
+) {
+    if cache.put_back(arena, (g, class), object.addr()) {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: the caller gives the object up, and found it there.
     unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
 }
 

@@ -84,6 +84,9 @@ impl<'a, S: System> Thread<'a, S> {
                     let kept = cache.push_after_setting_aside(region, address);
                     return if kept { Ok(()) } else { cache.keep_in_full(arena, address) };
                 }
+                if cache.put_back_last(arena, address) {
+                    return Ok(());
+                }
                 let aside = cache.put_aside(arena, address);
                 if cache.post(arena, address, aside) {
                     return Ok(());

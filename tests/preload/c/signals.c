@@ -132,6 +132,125 @@ static void timer_signals_in_bursts(void)
 	run_under_signals(work_in_bursts);
 }
 
+/* Interrupts malloc and free before each of their instructions. */
+#ifdef __x86_64__
+enum { STEPPED_SIZE = 1100, STEPPED = 400, TAKEN_OVER = 15 };
+
+static uint64_t *stepped[STEPPED], *others[STEPPED];
+
+/* Takes one object, two, or three, and gives them back, the last one first, at once or by way of
+ * realloc. */
+static void take_and_give_back(int signal)
+{
+	(void)signal;
+	int error = errno;
+	uint64_t *taken[3];
+	int count = 1 + handled++ % 3;
+	int moves = handled & 1;
+	for (int i = 0; i < count; i++) {
+		taken[i] = malloc(STEPPED_SIZE);
+		CHECK(taken[i]);
+		memset(taken[i], 0xee, STEPPED_SIZE);
+	}
+	while (count-- > 0) {
+		if (moves)
+			taken[count] = realloc(taken[count], 3 * STEPPED_SIZE);
+		CHECK(taken[count] && holds_only(taken[count], 0xee, STEPPED_SIZE));
+		free(taken[count]);
+	}
+	errno = error;
+}
+
+static void set_stepping(int on)
+{
+	if (on)
+		__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+	else
+		__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+}
+
+static void take(uint64_t **objects, uint64_t tag)
+{
+	for (uint64_t i = 0; i < STEPPED; i++)
+		if (!objects[i]) {
+			objects[i] = malloc(STEPPED_SIZE);
+			CHECK(objects[i]);
+			*objects[i] = tag + i;
+		}
+}
+
+static void check_and_free(uint64_t **objects, uint64_t tag)
+{
+	for (uint64_t i = 0; i < STEPPED; i++)
+		CHECK(!objects[i] || *objects[i] == tag + i);
+	for (int i = 0; i < STEPPED; i++) {
+		free(objects[i]);
+		objects[i] = NULL;
+	}
+}
+
+/* Frees every second object of the other thread's, and takes over what these were in. */
+static void *take_over(void *unused)
+{
+	for (int i = 0; i < STEPPED; i++)
+		if (i % 2) {
+			free(stepped[i]);
+			stepped[i] = NULL;
+		}
+	malloc_trim(0);
+	take(others, 1 << 16);
+	return unused;
+}
+
+static void *free_others(void *unused)
+{
+	check_and_free(others, 1 << 16);
+	return unused;
+}
+
+static void run_elsewhere(void *(*work)(void *))
+{
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, work, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* The objects that the interrupted thread has at hand lie where another thread allocates by now, so
+ * that they are not the thread's own when a handler frees them. */
+static void every_instruction(void)
+{
+	handle(SIGTRAP, take_and_give_back);
+	for (int round = 0; round < 4 * seconds; round++) {
+		take(stepped, 0);
+		for (int i = 0; i < TAKEN_OVER; i++) {
+			free(stepped[i * 24]);
+			stepped[i * 24] = NULL;
+		}
+		run_elsewhere(take_over);
+		for (int i = 0; i < TAKEN_OVER; i++) {
+			set_stepping(1);
+			uint64_t *object = malloc(STEPPED_SIZE);
+			set_stepping(0);
+			CHECK(object);
+			*object = i * 24;
+			stepped[i * 24] = object;
+		}
+		take(stepped, 0);
+		for (int i = 0; i < TAKEN_OVER; i++) {
+			CHECK(*stepped[i] == (uint64_t)i);
+			set_stepping(1);
+			free(stepped[i]);
+			set_stepping(0);
+			stepped[i] = NULL;
+		}
+		take(stepped, 0);
+		check_and_free(stepped, 0);
+		run_elsewhere(free_others);
+	}
+	printf("handled: %ld\n", handled);
+}
+#endif
+
 /* What a handler frees while the allocator is busy must be freed in the end. */
 static char *_Atomic handed_over;
 
@@ -250,6 +369,9 @@ static void written_after_free(void)
 static const struct test_case CASES[] = {
 	{"timer_signals", timer_signals},
 	{"timer_signals_in_bursts", timer_signals_in_bursts},
+#ifdef __x86_64__
+	{"every_instruction", every_instruction},
+#endif
 	{"frees_in_handlers", frees_in_handlers},
 	{"crash_in_program", crash_in_program},
 	{"crash_in_realloc", crash_in_realloc},

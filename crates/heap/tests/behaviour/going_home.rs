@@ -70,3 +70,35 @@ fn a_second_free_of_an_object_that_went_alone_is_refused() {
     }
     freer.free_all(all);
 }
+
+#[test]
+fn an_object_of_another_heaps_slab_that_was_taken_last_comes_back_and_goes_home_in_the_end() {
+    const SIZE: usize = 1100;
+    let estate = Estate::new(Fake::new());
+    let (mut thread, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    let mut mine: Vec<_> = (0..400).map(|_| thread.alloc(SIZE).unwrap()).collect();
+    for n in (0..10).rev() {
+        thread.free(mine.remove(20 * n));
+    }
+    other.free_all(mine.drain(..300));
+    other.cache.flush(estate.arena()).unwrap();
+    let theirs: Vec<_> = (0..400).map(|_| other.alloc(SIZE).unwrap()).collect();
+    let mut times = Vec::new();
+    for _ in 0..10 {
+        // As a handler does that interrupts malloc.
+        let first = thread.alloc(SIZE).unwrap();
+        thread.free(first);
+        let again = (0..1000).take_while(|_| {
+            let object = thread.alloc(SIZE).unwrap();
+            thread.free(object);
+            object == first
+        });
+        times.push(again.count());
+        mine.push(thread.alloc(SIZE).unwrap());
+    }
+    let others = times.iter().filter(|&&times| times < 1000).count();
+    assert!(others > 0, "{times:?}");
+    assert!(times.iter().all(|&times| times > 200), "{times:?}");
+    thread.free_all(mine);
+    other.free_all(theirs);
+}
