@@ -27,6 +27,13 @@ fn handlers_may_allocate_and_free_before_each_instruction_of_malloc_and_free() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn what_a_handler_frees_while_half_a_magazine_is_set_aside_is_given_out_once() {
+    let ended = signals("what_waits");
+    ended.check(ended.number("handled") > 10_000, "there were to be many signals");
+}
+
+#[test]
 fn what_handlers_free_is_freed_in_the_end() {
     let ended = signals("frees_in_handlers");
     ended.check(ended.number("handled") > 100, "there were to be many signals");

@@ -400,7 +400,36 @@ impl ThreadCache {
         if class.is_small() && self.pack(arena, class, slab, address)? {
             return Ok(());
         }
-        let row = Row::one(slab, index);
+        self.send_by_outbox(arena, class, Row::one(slab, index))
+    }
+
+    /// Frees an object of whichever heap, and does not keep it, if it is a small one: for what
+    /// signal handlers have freed. Who does so may be in a handler itself, which interrupted malloc
+    /// when that had read the last object of a full magazine. With one object more than before half
+    /// of the magazine would be set aside, and malloc would go on with all of it.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`].
+    pub unsafe fn send_home_alone<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        address: usize,
+    ) -> Result<(), Invalid> {
+        match arena.object_at(address) {
+            Some(InSlab { class, slab, index }) if class.is_small() => {
+                self.send_by_outbox(arena, class, Row::one(slab, index))
+            }
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.free_slow(arena, address) },
+        }
+    }
+
+    fn send_by_outbox<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        row: Row,
+    ) -> Result<(), Invalid> {
         self.provide_outbox(arena);
         if !self.put_into_outbox(class, row) {
             let mut held = self.heap().map(Heap::hold);

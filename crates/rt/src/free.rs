@@ -5,14 +5,13 @@ use crate::hardened::AtHand;
 use crate::slow::enter;
 use crate::tls::{self, Local};
 use crate::{background, emergency, foreign, guarded, hardened, mode, process, report};
-use core::ptr;
 use freehold_heap::arena::Arena;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::Class;
 use freehold_heap::free::{Found, PutAside};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
-use freehold_sys::Linux;
+use freehold_sys::{Linux, signal};
 
 /// Takes an object back that the fast path did not keep.
 ///
@@ -111,8 +110,8 @@ unsafe fn deallocate_small(
     unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
 }
 
-/// Takes back a small object that was the last to be taken out of its magazine. The thread is marked
-/// as busy.
+/// Takes back a small object that was the last to be taken out of its magazine. The thread is
+/// marked as busy.
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_taken_last(
@@ -267,15 +266,32 @@ pub(crate) fn deallocate_other(object: *mut u8, invalid: Invalid) {
 /// Frees what a signal handler freed while the thread was busy.
 #[cold]
 pub(crate) fn free_deferred(local: &mut Local) {
-    let mut object = core::mem::replace(&mut local.deferred, ptr::null_mut());
+    // By one instruction: a handler that came between a load and a store would free the same.
+    // SAFETY: the thread's own storage.
+    let first = unsafe { signal::replace((&raw mut local.deferred).cast(), 0) };
+    let mut object = at::<u8>(first);
     while !object.is_null() {
         // SAFETY: `defer` linked these through their first words, and nobody uses them.
         unsafe {
             let next = at::<*mut u8>(object.addr()).read();
-            deallocate(object);
+            deallocate_deferred(object);
             object = next;
         }
     }
+}
+
+/// Takes back what a signal handler freed while the thread was busy.
+unsafe fn deallocate_deferred(object: *mut u8) {
+    let is_small = process::existing_arena()
+        .is_some_and(|arena| matches!(arena.slab_at(object.addr()), Found::Small(..)));
+    if !is_small {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate(object) };
+    }
+    // SAFETY: as above.
+    let home =
+        |local: &mut Local, arena| unsafe { local.cache.send_home_alone(arena, object.addr()) };
+    finish(object, enter(home));
 }
 
 /// Remembers an object to be freed when the thread is no longer busy. One of no bytes is lost,

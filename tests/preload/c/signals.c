@@ -249,6 +249,59 @@ static void every_instruction(void)
 	}
 	printf("handled: %ld\n", handled);
 }
+
+static int handler_resizes;
+
+static void take_and_give_back_one(int signal)
+{
+	(void)signal;
+	int error = errno;
+	char *object = malloc(24);
+	CHECK(object);
+	memset(object, 0xee, 24);
+	if (handler_resizes)
+		object = realloc(object, 2 * 24);
+	CHECK(object && holds_only(object, 0xee, 24));
+	free(object);
+	handled++;
+	errno = error;
+}
+
+/* A handler interrupts a free that finds no room, and what it frees itself has to wait until another
+ * handler comes, which interrupts malloc: for each number of frees before and in between. */
+static void what_waits(void)
+{
+	enum { COUNT = 100, MOST = 32 };
+	static uint64_t *blocks[COUNT];
+	handle(SIGTRAP, take_and_give_back_one);
+	for (int before = 0; before < MOST; before++)
+		for (int between = 0; between < MOST; between++) {
+			int freed = 0;
+			for (uint64_t i = 0; i < COUNT; i++)
+				CHECK((blocks[i] = malloc(24)));
+			while (freed < before)
+				free(blocks[freed++]);
+			handler_resizes = 0;
+			set_stepping(1);
+			free(blocks[freed++]);
+			set_stepping(0);
+			for (int i = 0; i < between; i++)
+				free(blocks[freed++]);
+			handler_resizes = 1;
+			set_stepping(1);
+			blocks[--freed] = malloc(24);
+			set_stepping(0);
+			while (freed > 0)
+				CHECK((blocks[--freed] = malloc(24)));
+			for (uint64_t i = 0; i < COUNT; i++)
+				*blocks[i] = i;
+			for (uint64_t i = 0; i < COUNT; i++)
+				CHECK(*blocks[i] == i);
+			for (uint64_t i = 0; i < COUNT; i++)
+				free(blocks[i]);
+		}
+	printf("handled: %ld\n", handled);
+}
 #endif
 
 /* What a handler frees while the allocator is busy must be freed in the end. */
@@ -371,6 +424,7 @@ static const struct test_case CASES[] = {
 	{"timer_signals_in_bursts", timer_signals_in_bursts},
 #ifdef __x86_64__
 	{"every_instruction", every_instruction},
+	{"what_waits", what_waits},
 #endif
 	{"frees_in_handlers", frees_in_handlers},
 	{"crash_in_program", crash_in_program},
