@@ -364,7 +364,8 @@ impl<S: System> Arena<S> {
         let recent = self.count_down(time, now.used * GRANULE, 0);
         self.purger.boost.store(purge::raised(recent.boost, bytes, ceiling), Ordering::Relaxed);
         if several_blocks {
-            self.purger.gaps.store(purge::raised(recent.gaps, bytes, ceiling), Ordering::Relaxed);
+            let gaps = purge::raised_gaps(recent.gaps, bytes, ceiling);
+            self.purger.gaps.store(gaps, Ordering::Relaxed);
         }
     }
 

@@ -154,6 +154,12 @@ pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
     (boost + 2 * bytes).min(ceiling)
 }
 
+/// The gaps after `bytes` had to be claimed again too early for runs of several blocks: more than
+/// the boost, since what is regretted is what no gap was long enough for, a small part of them.
+pub fn raised_gaps(gaps: usize, bytes: usize, ceiling: usize) -> usize {
+    (gaps + 8 * bytes).min(ceiling)
+}
+
 /// The boost after `milliseconds` in which `released` bytes were released without regret. Both
 /// count: a program that frees everything may take no time to do so, and free nothing afterwards.
 pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
@@ -250,6 +256,8 @@ mod tests {
     fn the_boost_rises_with_regret_and_falls_with_time_and_releases() {
         assert_eq!(raised(0, 10, 1000), 20);
         assert_eq!(raised(990, 10, 1000), 1000);
+        assert_eq!(raised_gaps(0, 10, 1000), 80);
+        assert_eq!(raised_gaps(990, 10, 1000), 1000);
         assert_eq!(decayed(1024, HALF_LIFE_MILLISECONDS, 0), 512);
         assert_eq!(decayed(1024, 20 * HALF_LIFE_MILLISECONDS, 0), 0);
         assert_eq!(decayed(1024, 0, 32 << 10), 512);
