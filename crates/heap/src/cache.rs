@@ -62,9 +62,6 @@ impl Rest {
 /// How many objects ahead.
 const AHEAD: u8 = 3;
 
-/// Of so many objects that could be put back into a magazine one goes home, if it may.
-const PUT_BACK: u16 = 256;
-
 /// A thread's cache. Lives in thread-local storage; the first fields are those of the fast path.
 #[repr(C, align(64))]
 pub struct ThreadCache {
@@ -88,7 +85,8 @@ pub struct ThreadCache {
     /// Where the thread begins to look for a shared heap that is free.
     hint: u16,
     holding: Holding,
-    /// Objects that could be put back into magazines so far.
+    /// Objects that could be put back into magazines so far, of which those go home that bring it
+    /// to 0.
     put_back: u16,
     /// Whether the thread has seen that a background thread should be started.
     pub(crate) wants_help: bool,
@@ -271,26 +269,16 @@ impl ThreadCache {
     /// The thread may be in a signal handler that interrupted the fast path where that had read the
     /// object and not said so yet. It goes on as if there had been no handler, so that an object
     /// which went home meanwhile would be given out all the same. But who takes and frees one
-    /// object all the time would find the same again, and be slow each time. So now and then it
-    /// does not go back, if the thread is in no handler as far as can be told.
+    /// object all the time would find the same again, and be slow each time, for ever. So one in
+    /// 65,536 does not go back.
     #[cold]
     #[must_use]
-    pub fn put_back<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        (g, class): (Granule, Class),
-        address: usize,
-    ) -> bool {
+    pub fn put_back(&mut self, g: Granule, class: Class, address: usize) -> bool {
         if self.keeps(g, class) {
             return false;
         }
         self.put_back = self.put_back.wrapping_add(1);
-        let goes_home = match self.put_back {
-            // Some threads block signals for good.
-            0 => true,
-            n => n.is_multiple_of(PUT_BACK) && !arena.system.blocks_signals(),
-        };
-        !goes_home && self.push_when_busy(class, address)
+        self.put_back != 0 && self.push_when_busy(class, address)
     }
 
     /// Free objects of a class that the thread has at hand.

@@ -116,7 +116,7 @@ impl ThreadCache {
     /// slab that the thread keeps objects of: see [`ThreadCache::put_back`].
     pub fn put_back_last<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
         let Found::Small(g, class) = arena.slab_at(address) else { return false };
-        self.took_last(class, address) && self.put_back(arena, (g, class), address)
+        self.took_last(class, address) && self.put_back(g, class, address)
     }
 
     /// Puts an object where it costs least: a small one of another heap's into the parcel for that

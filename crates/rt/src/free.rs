@@ -121,7 +121,7 @@ unsafe fn deallocate_taken_last(
     g: Granule,
     class: Class,
 ) {
-    if cache.put_back(arena, (g, class), object.addr()) {
+    if cache.put_back(g, class, object.addr()) {
         cache.set_busy(false);
         return;
     }

@@ -280,10 +280,6 @@ impl System for Fake {
         if self.allowed() { self.real.peek(at) } else { None }
     }
 
-    fn blocks_signals(&self) -> bool {
-        self.real.blocks_signals()
-    }
-
     fn address_space_left(&self) -> usize {
         self.asked_for_space.fetch_add(1, SeqCst);
         self.address_space

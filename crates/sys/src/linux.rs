@@ -4,9 +4,9 @@
 
 use crate::guard::Guards;
 use crate::process::{self, File};
+use crate::processor;
 use crate::syscall::{self, failed, number};
 use crate::{HugePages, System};
-use crate::{processor, signal};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 const PROT_NONE: usize = 0;
@@ -299,10 +299,6 @@ impl System for Linux {
         // address is none.
         let read = unsafe { syscall::call(number::PROCESS_VM_READV, arguments) };
         (read == 1).then_some(byte)
-    }
-
-    fn blocks_signals(&self) -> bool {
-        signal::blocked() != Some(0)
     }
 
     fn address_space_left(&self) -> usize {

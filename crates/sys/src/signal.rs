@@ -104,17 +104,6 @@ pub fn set_blocked(signals: u64, blocked: bool) {
     }
 }
 
-/// The signals that the calling thread blocks. `None` if the kernel does not say.
-pub fn blocked() -> Option<u64> {
-    let mut signals = 0_u64;
-    // SAFETY: with no mask given nothing changes; the one to be written is 8 bytes, as the call is
-    // told.
-    let result = unsafe {
-        syscall::call(number::RT_SIGPROCMASK, [SIG_BLOCK, 0, &raw mut signals as usize, 8, 0, 0])
-    };
-    (!syscall::failed(result)).then_some(signals)
-}
-
 /// Sends a signal to the calling thread.
 pub fn send_to_self(signal: c_int) {
     let (process, thread) = (process_id() as usize, thread_id() as usize);
@@ -272,17 +261,6 @@ mod tests {
         // SAFETY: what it was.
         let ours = unsafe { set(SIGUSR2, &before) }.unwrap();
         assert_eq!(ours, action);
-    }
-
-    #[test]
-    fn what_a_thread_blocks_is_told() {
-        const SIGURG: u64 = 1 << 22;
-        let before = blocked().unwrap();
-        assert_eq!(before & SIGURG, 0);
-        set_blocked(SIGURG, true);
-        assert_eq!(blocked(), Some(before | SIGURG));
-        set_blocked(SIGURG, false);
-        assert_eq!(blocked(), Some(before));
     }
 
     #[test]

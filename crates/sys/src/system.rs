@@ -125,10 +125,6 @@ pub trait System: Sync {
     /// The byte at an address, whatever is there. `None` if nothing is, or if that cannot be had.
     fn peek(&self, at: usize) -> Option<u8>;
 
-    /// Whether the calling thread blocks any signals, as it does in a handler, unless that is one
-    /// that lets its own through. `true` if it cannot be told.
-    fn blocks_signals(&self) -> bool;
-
     /// Bytes of address space the process may still map (`usize::MAX` when there is no limit).
     fn address_space_left(&self) -> usize;
 

@@ -189,7 +189,8 @@ static void check_and_free(uint64_t **objects, uint64_t tag)
 	}
 }
 
-/* Frees every second object of the other thread's, and takes over what these were in. */
+/* Frees every second object of the other thread's, which trimming sends home at once, and takes over
+ * what these were in. */
 static void *take_over(void *unused)
 {
 	for (int i = 0; i < STEPPED; i++)
