@@ -46,7 +46,13 @@ impl Top {
         Ok(Self { watch, by, is_frugal: true, calls: HashMap::new() })
     }
 
-    /// The same, for another part of a processor.
+    /// The same, but system calls and signals are not counted: to begin with that can take a tenth
+    /// of a second, which is much of a short interval.
+    pub fn without_counts(pid: u32, by: By) -> Result<Self, TargetError> {
+        Ok(Self { is_frugal: true, ..Self::for_part(pid, by, BUDGET)? })
+    }
+
+    /// As [`Top::without_counts`], for another part of a processor.
     pub(crate) fn for_part(pid: u32, by: By, budget: f64) -> Result<Self, TargetError> {
         target::check(pid)?;
         let watch = Watch::new(pid, budget);

@@ -299,7 +299,7 @@ struct Threads;
 impl Watcher for Threads {
     fn watch(&self, pid: u32, after: Duration, length: Duration) -> Vec<TopRow> {
         thread::sleep(after);
-        let Ok(mut top) = Top::of(pid, By::Thread) else { return Vec::new() };
+        let Ok(mut top) = Top::without_counts(pid, By::Thread) else { return Vec::new() };
         let mut pause = |time| {
             thread::sleep(time);
             ControlFlow::Continue(())
