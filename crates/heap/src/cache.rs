@@ -258,8 +258,8 @@ impl ThreadCache {
     #[must_use]
     pub fn took_last(&self, class: Class, address: usize) -> bool {
         let top = self.tops[usize::from(class.0)];
-        // SAFETY: the next free slot of a magazine of this thread's. What was there stays until
-        // something else is put there.
+        // SAFETY: the next free slot of a magazine of this thread's: where that is full, the last
+        // slot, in which none counts. It is zero, or has what was put there last.
         top != 0 && unsafe { at::<usize>(top).read() } == address
     }
 

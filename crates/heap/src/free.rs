@@ -403,14 +403,14 @@ impl ThreadCache {
         self.send_by_outbox(arena, class, Row::one(slab, index))
     }
 
-    /// Frees an object of whichever heap, and does not keep it, if it is a small one: for what
+    /// Frees an object of whichever heap, which does not go into a magazine: for what
     /// signal handlers have freed. Who does so may be in a handler itself, which interrupted malloc
     /// when that had read the last object of a full magazine. With one object more than before half
     /// of the magazine would be set aside, and malloc would go on with all of it.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
-    pub unsafe fn send_home_alone<S: System>(
+    pub unsafe fn free_past_magazine<S: System>(
         &mut self,
         arena: &Arena<S>,
         address: usize,

@@ -159,6 +159,20 @@ fn a_thread_that_took_the_place_of_another_is_found() {
 }
 
 #[test]
+fn without_counts_the_time_of_threads_is_told_and_no_calls_are_counted() {
+    let worker = Worker::start();
+    let mut top = Top::without_counts(std::process::id(), By::Thread).expect("may be watched");
+    worker.orders.send(0.05).expect("it waits");
+    let used = worker.answers.recv().expect("an answer");
+    let (report, _) = top.interval(Duration::ZERO, &mut |_| ControlFlow::Continue(()));
+    let row = row(&report, worker.tid);
+    let seen = (row.shares.usr + row.shares.sys) * row.seconds;
+    assert!(seen >= 0.9 * used, "{seen} s seen, {used} s used");
+    assert_eq!((row.system_calls, row.signals), (None, None));
+    worker.end();
+}
+
+#[test]
 fn shares_of_every_thread_and_process_add_up_to_the_whole() {
     let worker = Worker::start();
     for by in [By::Thread, By::Process] {

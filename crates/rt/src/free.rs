@@ -97,7 +97,7 @@ unsafe fn deallocate_small(
         return unsafe { deallocate_rarely(object) };
     }
     if cache.took_last(class, object.addr()) {
-        // SAFETY: as above.
+        // SAFETY: the caller gives the object up, and found it there.
         return unsafe { deallocate_taken_last(cache, arena, object, g, class) };
     }
     // SAFETY: the caller gives the object up, and found it there.
@@ -267,7 +267,7 @@ pub(crate) fn deallocate_other(object: *mut u8, invalid: Invalid) {
 #[cold]
 pub(crate) fn free_deferred(local: &mut Local) {
     // By one instruction: a handler that came between a load and a store would free the same.
-    // SAFETY: the thread's own storage.
+    // SAFETY: an aligned word of the thread's own storage.
     let first = unsafe { signal::replace((&raw mut local.deferred).cast(), 0) };
     let mut object = at::<u8>(first);
     while !object.is_null() {
@@ -290,7 +290,7 @@ unsafe fn deallocate_deferred(object: *mut u8) {
     }
     // SAFETY: as above.
     let home =
-        |local: &mut Local, arena| unsafe { local.cache.send_home_alone(arena, object.addr()) };
+        |local: &mut Local, arena| unsafe { local.cache.free_past_magazine(arena, object.addr()) };
     finish(object, enter(home));
 }
 
