@@ -9,9 +9,10 @@
 //! page with what somebody has. It counts as clean all the same, since whether the system had a
 //! huge page to give is not known; it is purged with the block that it lies in.
 //!
-//! Who only releases cannot know whether what is dirty will be claimed again. So where a background
-//! thread looks after that, threads that free leave more to it, and it purges what is not claimed.
-//! What they do purge then is what is more than was in use at the recent peak.
+//! Who only releases cannot know whether what is dirty will be claimed again, and should not wait
+//! for the system. So where there is a background thread, it purges: what is not claimed, and many
+//! times a second some of what is more than was in use at the recent peak. Threads that free purge
+//! only what becomes too much meanwhile.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
@@ -129,8 +130,9 @@ impl Watch {
 
 // Relaxed throughout: the numbers steer how much is kept, and order nothing.
 impl<S: System> Arena<S> {
-    /// Purges some, if more is free and dirty than may stay. `released` bytes were released since
-    /// this thread last looked. Returns whether it is time for a background thread.
+    /// Purges some, if more is free and dirty than a thread that frees may leave. `released` bytes
+    /// were released since this thread last looked. Returns whether it is time for a background
+    /// thread.
     #[cold]
     pub(crate) fn purge_excess(&self, released: usize) -> bool {
         let now = self.about_in_use();
@@ -138,11 +140,10 @@ impl<S: System> Arena<S> {
         let helped = self.is_helped();
         let time = if helped { self.about_time() } else { self.system.milliseconds() };
         let kept = self.count_down(time, used, released);
-        let bound = if helped { kept.helped_bound(used) } else { kept.bound(used) };
-        let trim = if helped && self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
+        let bound = if helped { kept.left_bound(used) } else { kept.bound(used) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
-        if purge::excess(dirty, bound, released).max(trim) == 0 {
+        if purge::excess(dirty, bound, released) == 0 {
             all_released.store(0, Ordering::Relaxed);
             return wants_help;
         }
@@ -151,11 +152,27 @@ impl<S: System> Arena<S> {
             return wants_help;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
-        let excess = purge::excess(dirty, bound, released).max(trim);
-        let purged = self.purge_some(excess, WORTH_PURGING);
+        let purged = self.purge_some(purge::excess(dirty, bound, released), WORTH_PURGING);
         self.note_purged(purged);
         self.purger.lock.release();
         wants_help
+    }
+
+    /// Purges some of what threads that free have left to the background thread. Returns whether
+    /// there was something.
+    pub fn purge_left(&self) -> bool {
+        let now = self.about_in_use();
+        let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
+        let time = self.system.milliseconds();
+        let kept = self.count_down(time, used, 0);
+        let trim = if self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
+        let excess = purge::excess(dirty, kept.helped_bound(used), 0).max(trim).min(purge::STEP);
+        if excess > 0 && self.purger.lock.try_acquire() {
+            let purged = self.purge_some(excess, WORTH_PURGING);
+            self.note_purged(purged);
+            self.purger.lock.release();
+        }
+        excess > 0
     }
 
     /// What time it was at one of the last looks: to ask for it is a system call, as dear as all
@@ -169,8 +186,7 @@ impl<S: System> Arena<S> {
         self.purger.looked.load(Ordering::Relaxed)
     }
 
-    /// Whether it is some time since this was true last. Threads that ask at the same time may all
-    /// be told so: one of them purges.
+    /// Whether it is some time since this was true last.
     fn is_time_to_trim(&self, time: u64) -> bool {
         let since = time.saturating_sub(self.purger.trimmed.load(Ordering::Relaxed));
         let is_time = since >= purge::TRIM_MILLISECONDS;

@@ -4,17 +4,18 @@
 //! that frees can look whether that is too much, but nobody looks when all are idle. So the first
 //! look that finds 8 MiB free and dirty, or that 4 MiB of slabs were put into a pool, or that more
 //! runs would stay hot with this thread, in a process of several threads starts it. It purges what
-//! is not claimed, and ends as soon as nothing is left to do: an idle process does not have it. Nor
-//! does a busy process of one thread: when the others have ended it ends as well, but not at once,
-//! since a program that starts threads for each piece of work will soon have others, and would
-//! fault in again what was purged in between.
+//! is not claimed, and what threads that free leave to it, since the system may take milliseconds
+//! for that. It ends as soon as nothing is left to do: an idle process does not have it. Nor does a
+//! busy process of one thread: when the others have ended it ends as well, but not at once, since a
+//! program that starts threads for each piece of work will soon have others, and would fault in
+//! again what was purged in between.
 //!
 //! It is no thread of the C library's (`freehold_sys::thread` says why), calls nothing but the
 //! arena, and blocks every signal. `FREEHOLD_BACKGROUND=0` in the environment forbids it.
 
 use crate::{process, report};
 use freehold_heap::arena::Arena;
-use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_ALONE};
+use freehold_heap::policy::purge::{LOOK_MILLISECONDS, TICK_MILLISECONDS, TICKS_ALONE};
 use freehold_heap::purge::Watch;
 use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use freehold_sys::{Linux, environment, thread};
@@ -100,13 +101,28 @@ extern "C" fn body() {
 /// Purges what is not claimed, until nothing is left to do. Returns whether the thread has to end
 /// before: because it is told to, or because the program goes on with one thread.
 fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
-    let mut alone = 0;
+    let (mut alone, mut left) = (0, true);
     while purge(arena, watch) {
         let busy_alone = watch.has_seen_somebody() && !arena.has_several_threads();
         alone = if busy_alone { alone + 1 } else { 0 };
-        if alone > TICKS_ALONE || ROOM.sleep(TICK_MILLISECONDS) {
+        if alone > TICKS_ALONE || sleep_and_purge_left(arena, &mut left) {
             return true;
         }
+    }
+    false
+}
+
+/// Sleeps until the next tick, and purges meanwhile what threads have `left` to this one, unless
+/// they left nothing in the last tick: a program that frees little is not worth waking up for that
+/// often. Returns whether the thread is to end.
+fn sleep_and_purge_left(arena: &Arena<Linux>, left: &mut bool) -> bool {
+    let looks = if *left { TICK_MILLISECONDS / LOOK_MILLISECONDS } else { 1 };
+    *left = false;
+    for _ in 0..looks {
+        if ROOM.sleep(TICK_MILLISECONDS / looks) {
+            return true;
+        }
+        *left |= arena.purge_left();
     }
     false
 }

@@ -5,9 +5,10 @@
 //! memory had to be faulted in again at once ("boost"), because then the bound was too tight for
 //! what the program does.
 //!
-//! Where a background thread looks after what stays, threads that free may leave all that was in
-//! use until lately, so that a program whose use goes up and down many times a second keeps it, and
-//! for a moment a little more.
+//! Where a background thread looks after what stays, all that was in use until lately may stay, so
+//! that a program whose use goes up and down many times a second keeps it, and for a moment a
+//! little more. What is beyond that, threads that free leave to the background thread, unless it
+//! becomes too much: a call to the system that purges can take milliseconds.
 
 use crate::layout::BLOCK;
 
@@ -22,6 +23,11 @@ const HELPED_SHARE: usize = 16;
 const HELPED_FLOOR: usize = 2 << 20;
 /// How often some of what stays beyond the recent peak of use goes.
 pub const TRIM_MILLISECONDS: u64 = 20;
+/// What threads that free leave to the background thread beyond that: so much that they seldom have
+/// to purge, since it can purge a [`STEP`] in every [look](LOOK_MILLISECONDS).
+const LEFT: usize = 16 << 20;
+/// How often the background thread looks what was left to it, while there is something.
+pub const LOOK_MILLISECONDS: u64 = 10;
 /// How many looks of threads that free believe that it is the same time: about as many MiB.
 pub const LOOKS_AT_ONE_TIME: u32 = 4;
 /// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
@@ -99,6 +105,12 @@ impl Recent {
     /// more.
     pub fn helped_bound(self, used: usize) -> usize {
         self.given_up_and(self.beyond(used), used)
+    }
+
+    /// The dirty free bytes that threads which free leave, while a background thread purges what is
+    /// more than it lets [stay](Self::helped_bound).
+    pub fn left_bound(self, used: usize) -> usize {
+        self.helped_bound(used) + LEFT
     }
 
     /// Bytes to purge now although they may stay, if [so long](TRIM_MILLISECONDS) nothing was, when
@@ -200,6 +212,14 @@ mod tests {
         assert_eq!(recent(0).helped_bound(0), HELPED_FLOOR);
         // The peak that is known may be older than what is in use now.
         assert_eq!(recent(0).helped_bound(320 << 20), 20 << 20);
+        assert_eq!(recent(320).left_bound(320 << 20), (20 << 20) + LEFT);
+    }
+
+    #[test]
+    fn the_background_thread_looks_a_whole_number_of_times_in_a_tick() {
+        assert_eq!(TICK_MILLISECONDS % LOOK_MILLISECONDS, 0);
+        // What was left to it is gone within a tick.
+        assert!(TICK_MILLISECONDS / LOOK_MILLISECONDS * STEP as u64 >= LEFT as u64);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{Estate, Thread};
 use freehold_heap::layout::GRANULE;
-use freehold_heap::policy::purge::{LOOKS_AT_ONE_TIME, TICK_MILLISECONDS, TRIM_MILLISECONDS};
+use freehold_heap::policy::purge::{LOOK_MILLISECONDS, STEP, TICK_MILLISECONDS, TRIM_MILLISECONDS};
 use freehold_heap::purge::Watch;
 use freehold_sys::fake::Fake;
 
@@ -72,30 +72,87 @@ fn what_comes_and_goes_many_times_a_second_stays_as_a_whole() {
     assert_eq!(estate.arena().purged_bytes(), 0);
 }
 
+/// Makes so many MiB of holes that are too short for what is asked for next: as much is in use as
+/// before, and more is resident. Returns what is in use.
+fn holes(thread: &mut Thread<Fake>, mebibytes: usize) -> Vec<usize> {
+    let hole = RUN / 4;
+    let count = (mebibytes << 20) / hole;
+    let blocks: Vec<_> = (0..2 * count).map(|_| thread.alloc(hole).unwrap()).collect();
+    let (stay, go): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
+    thread.free_all(go.into_iter().map(|(_, &block)| block));
+    let larger = (0..count / 2).map(|_| thread.alloc(2 * hole).unwrap());
+    stay.into_iter().map(|(_, &block)| block).chain(larger).collect()
+}
+
 #[test]
 fn most_of_what_is_more_than_was_ever_in_use_goes_by_and_by() {
     let estate = Estate::new(Fake::new());
     estate.arena().set_helped(true);
     let [thread, ..] = &mut threads(&estate);
     let dirty = |estate: &Estate<Fake>| estate.arena().granules_in_use().dirty * GRANULE;
-    // Holes that are too short for what is asked for next: as much is in use as before, and more
-    // is resident.
-    let blocks: Vec<_> = (0..128).map(|_| thread.alloc(RUN / 4).unwrap()).collect();
-    let (stay, go): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
-    thread.free_all(go.into_iter().map(|(_, &block)| block));
-    let larger: Vec<_> = (0..32).map(|_| thread.alloc(RUN / 2).unwrap()).collect();
+    let stay = holes(thread, 32);
     burst(thread, 4);
     let mut seen = vec![dirty(&estate)];
     for _ in 0..8 {
-        for _ in 0..LOOKS_AT_ONE_TIME {
-            burst(thread, 4);
-        }
+        burst(thread, 4);
+        estate.arena().purge_left();
         seen.push(dirty(&estate));
         estate.arena().system().advance(TRIM_MILLISECONDS);
     }
     assert!(seen[0] > 24 << 20 && seen[1] > 12 << 20 && seen[8] < 8 << 20, "{seen:?}");
-    thread.free_all(larger);
-    thread.free_all(stay.into_iter().map(|(_, &block)| block));
+    thread.free_all(stay);
+}
+
+#[test]
+fn threads_that_free_leave_what_is_too_much_to_the_background_thread() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let [thread, ..] = &mut threads(&estate);
+    let stay = holes(thread, 16);
+    for _ in 0..100 {
+        estate.arena().system().advance(TRIM_MILLISECONDS);
+        burst(thread, 4);
+    }
+    assert_eq!(estate.arena().purged_bytes(), 0);
+    assert!(estate.arena().purge_left());
+    let purged = estate.arena().purged_bytes();
+    assert!((1 << 20..=STEP).contains(&purged), "{purged}");
+    thread.free_all(stay);
+}
+
+#[test]
+fn the_background_thread_purges_in_steps_until_nothing_is_left_to_it() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let [thread, ..] = &mut threads(&estate);
+    let stay = holes(thread, 16);
+    let mut looks = Vec::new();
+    while looks.len() < 100 {
+        let before = estate.arena().purged_bytes();
+        let was_left = estate.arena().purge_left();
+        looks.push(estate.arena().purged_bytes() - before);
+        if !was_left {
+            break;
+        }
+        estate.arena().system().advance(LOOK_MILLISECONDS.max(TRIM_MILLISECONDS));
+    }
+    assert!(looks.len() < 100 && looks.iter().all(|&purged| purged <= STEP), "{looks:?}");
+    assert!(looks.iter().sum::<usize>() > 2 * STEP, "{looks:?}");
+    thread.free_all(stay);
+}
+
+#[test]
+fn what_becomes_too_much_for_the_background_thread_is_purged_by_those_who_free() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let [thread, ..] = &mut threads(&estate);
+    let stay = holes(thread, 64);
+    for _ in 0..20 {
+        burst(thread, 4);
+    }
+    let dirty = estate.arena().granules_in_use().dirty * GRANULE;
+    assert!((16 << 20..32 << 20).contains(&dirty), "{dirty}");
+    thread.free_all(stay);
 }
 
 #[test]
