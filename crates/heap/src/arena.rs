@@ -18,6 +18,7 @@ use crate::pool::Pool;
 use crate::populate::Populated;
 use crate::purge::Purger;
 use crate::shut::Shut;
+use crate::sparse::Sparse;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
@@ -45,6 +46,7 @@ pub struct Arena<S: System> {
     pub(crate) direct: DirectMappings,
     pub(crate) purger: Purger,
     pub(crate) populated: Populated,
+    pub(crate) sparse: Sparse,
     pub(crate) zeroing: Zeroing,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
@@ -57,9 +59,9 @@ pub struct Arena<S: System> {
     pub(crate) moves: AtomicU32,
     /// In blocks: those below can be used, and so can their tables.
     pub(crate) frontier: Frontier,
-    /// Whether so many slabs were put into a pool that a background thread should look at them.
-    /// Here, since it is read by who gives objects back, and hardly ever written.
-    pub(crate) slabs_wait: AtomicBool,
+    /// Whether there is something that a background thread should look at, and none is there. Here,
+    /// since it is read by who takes objects and gives them back, and hardly ever written.
+    pub(crate) help_wanted: AtomicBool,
     /// Held while committing.
     grow: Lock,
     /// The metadata's own reservation, with its fences.
@@ -173,6 +175,7 @@ impl<S: System> Arena<S> {
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
                 populated: Populated::new(),
+                sparse: Sparse::new(),
                 zeroing: Zeroing::default(),
                 magazines: Stock::new(order::MAGAZINES),
                 outboxes: Stock::new(order::OUTBOXES),
@@ -181,7 +184,7 @@ impl<S: System> Arena<S> {
                 tally: Tally::default(),
                 moves: AtomicU32::new(0),
                 frontier: Frontier::new(),
-                slabs_wait: AtomicBool::new(false),
+                help_wanted: AtomicBool::new(false),
                 grow: Lock::new(order::GROWTH),
                 metadata: (metadata_outside, metadata),
                 system,

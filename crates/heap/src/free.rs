@@ -524,6 +524,6 @@ impl ThreadCache {
             let released = core::mem::take(&mut self.released) as usize * GRANULE;
             self.wants_help |= arena.purge_excess(released);
         }
-        self.wants_help |= arena.have_slabs_gathered();
+        self.wants_help |= arena.is_help_wanted();
     }
 }

@@ -52,6 +52,7 @@ mod scavenge;
 mod shut;
 mod slab;
 mod slab_purge;
+mod sparse;
 mod stock;
 pub mod tables;
 mod take;

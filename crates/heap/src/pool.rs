@@ -158,38 +158,26 @@ impl<S: System> Arena<S> {
         entered.store(count, Ordering::Relaxed);
         let between = purge::slabs_between_looks(slab_bytes(class));
         let is_time = (count as usize).is_multiple_of(between);
-        if is_time && !self.is_helped() && !self.slabs_wait.load(Ordering::Relaxed) {
+        if is_time && !self.is_helped() && !self.help_wanted.load(Ordering::Relaxed) {
             let bytes = |(pool, n): (&Pool, u8)| pool.entered_bytes(Class(n));
             if self.pools.iter().zip(0..).map(bytes).sum::<usize>() >= purge::SLABS_WORTH_A_THREAD {
-                self.slabs_wait.store(true, Ordering::Relaxed);
+                self.want_help();
             }
         }
     }
 
-    /// Whether so many slabs were put into pools that it is time for a background thread. Says so
-    /// once for as many.
-    #[inline]
-    pub(crate) fn have_slabs_gathered(&self) -> bool {
-        self.slabs_wait.load(Ordering::Relaxed) && self.ask_for_help_with_slabs()
-    }
-
-    #[cold]
-    fn ask_for_help_with_slabs(&self) -> bool {
-        self.slabs_wait.store(false, Ordering::Relaxed);
-        if self.is_helped() {
-            return false;
-        }
+    /// Forgets how many slabs were put into pools until now.
+    pub(crate) fn forget_pooled(&self) {
         for pool in &self.pools {
             pool.entered.store(0, Ordering::Relaxed);
         }
-        self.has_several_threads()
     }
 
     /// Begins a tick of the background thread. Returns how many slabs were put into pools during
     /// the last one.
     pub(crate) fn begin_tick(&self, tick: u32) -> u32 {
-        if self.slabs_wait.load(Ordering::Relaxed) {
-            self.slabs_wait.store(false, Ordering::Relaxed);
+        if self.help_wanted.load(Ordering::Relaxed) {
+            self.help_wanted.store(false, Ordering::Relaxed);
         }
         self.pools.iter().map(|pool| pool.begin_tick(tick)).sum()
     }

@@ -3,10 +3,10 @@
 //!
 //! Only blocks that a heap opens for slabs are populated, only while that is a small share of what
 //! is in use (the policy says how small), and only while the program grows: where memory was purged
-//! a moment ago it comes and goes, and huge pages would be made and broken up all the time. Their
-//! granules then count as dirty, like
-//! all memory that is resident and free, so what turns out not to be wanted is purged like
-//! anything else.
+//! a moment ago it comes and goes, and huge pages would be made and broken up all the time; nor
+//! where the program [writes](crate::sparse) to little of what it allocates. Their granules then
+//! count as dirty, like all memory that is resident and free, so what turns out not to be wanted is
+//! purged like anything else.
 //!
 //! A block is made eligible for huge pages for the length of the call only: otherwise the kernel
 //! would, at leisure, make huge pages of blocks that were mostly purged. The first part of the
@@ -47,12 +47,13 @@ impl<S: System> Arena<S> {
         let entry = self.block(block);
         // Relaxed: the block is the caller's.
         let clean = entry.dirty.load(Ordering::Relaxed) == 0;
+        if !clean || self.has_purged_lately() {
+            return;
+        }
         let high = block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW;
-        if !clean
-            || !high
-            || self.has_purged_lately()
-            || !populate::is_affordable(now.used * GRANULE, now.dirty * GRANULE)
-        {
+        let affordable = populate::is_affordable(now.used * GRANULE, now.dirty * GRANULE);
+        if !high || !affordable || !self.is_written_to() {
+            self.note_unpopulated(block);
             return;
         }
         let rest = self.populated.rest.load(Ordering::Relaxed);

@@ -161,6 +161,7 @@ impl<S: System> Arena<S> {
     /// Purges some of what threads that free have left to the background thread. Returns whether
     /// there was something.
     pub fn purge_left(&self) -> bool {
+        self.look_at_filled();
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let time = self.system.milliseconds();
@@ -202,6 +203,28 @@ impl<S: System> Arena<S> {
         !self.is_helped() && self.about_in_use().dirty * GRANULE >= purge::WORTH_A_THREAD
     }
 
+    /// Notes that there is something for a background thread to look at.
+    pub(crate) fn want_help(&self) {
+        self.help_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is time for a background thread, since something was noted that it should look
+    /// at. Says so once for each time.
+    #[inline]
+    pub(crate) fn is_help_wanted(&self) -> bool {
+        self.help_wanted.load(Ordering::Relaxed) && self.take_help_wanted()
+    }
+
+    #[cold]
+    fn take_help_wanted(&self) -> bool {
+        self.help_wanted.store(false, Ordering::Relaxed);
+        if self.is_helped() {
+            return false;
+        }
+        self.forget_pooled();
+        self.has_several_threads()
+    }
+
     /// Whether a background thread purges what nobody claims.
     pub(crate) fn is_helped(&self) -> bool {
         self.purger.helped.load(Ordering::Relaxed)
@@ -218,6 +241,7 @@ impl<S: System> Arena<S> {
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
         self.give_back_shut();
+        self.look_at_filled();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;

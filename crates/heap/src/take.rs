@@ -131,6 +131,7 @@ impl ThreadCache {
             }
         };
         self.load(class, first + count * SLOT);
+        self.wants_help |= arena.is_help_wanted();
         count > 0
     }
 
@@ -244,7 +245,9 @@ impl ThreadCache {
             return arena.take_medium_shared(&mut held, class);
         };
         let account = Account::new(&heap.tally);
-        arena.take_medium(heap, self.medium_bins()?, class, &account)
+        let given = arena.take_medium(heap, self.medium_bins()?, class, &account);
+        self.wants_help |= arena.is_help_wanted();
+        given
     }
 
     /// Gives out a run, or a direct mapping if the region cannot hold it.

@@ -23,6 +23,7 @@ pub struct Fake {
     accesses_changed: AtomicUsize,
     keeps_hidden: AtomicBool,
     asked_for_space: AtomicUsize,
+    tells_resident: AtomicBool,
 }
 
 impl Default for Fake {
@@ -53,6 +54,7 @@ impl Fake {
             accesses_changed: AtomicUsize::new(0),
             keeps_hidden: AtomicBool::new(false),
             asked_for_space: AtomicUsize::new(0),
+            tells_resident: AtomicBool::new(true),
         }
     }
 
@@ -129,6 +131,11 @@ impl Fake {
     /// The same of what was hidden.
     pub fn keep_hidden(&self, kept: bool) {
         self.keeps_hidden.store(kept, SeqCst);
+    }
+
+    /// Whether it says what is resident.
+    pub fn tell_resident(&self, told: bool) {
+        self.tells_resident.store(told, SeqCst);
     }
 
     /// How many times something was to be made inaccessible or accessible.
@@ -243,6 +250,11 @@ impl System for Fake {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.populate(at, bytes) };
         allowed
+    }
+
+    fn resident(&self, at: usize, bytes: usize) -> Option<usize> {
+        self.check(at, bytes);
+        if self.tells_resident.load(SeqCst) { self.real.resident(at, bytes) } else { None }
     }
 
     fn map(&self, bytes: usize) -> Option<usize> {

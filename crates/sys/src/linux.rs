@@ -1,5 +1,5 @@
 //! [`System`] by Linux system calls. Sources: `mmap(2)`, `mremap(2)`, `madvise(2)`, `prlimit(2)`,
-//! `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`, `membarrier(2)`,
+//! `mincore(2)`, `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`, `membarrier(2)`,
 //! `process_vm_readv(2)`, `PR_GET_SECCOMP(2const)`.
 
 use crate::guard::Guards;
@@ -29,6 +29,8 @@ const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 const PR_GET_SECCOMP: usize = 21;
 const EPERM: isize = 1;
 const LARGEST_PAGE: usize = 64 * 1024;
+/// What [`System::resident`] can be asked of: a byte of the stack for each.
+const MOST_PAGES_ASKED: usize = 512;
 
 /// The running kernel.
 pub struct Linux {
@@ -118,6 +120,13 @@ fn find_huge_pages() -> HugePages {
         Some(value) if value.starts_with(b"madvise") => HugePages::OnRequest,
         _ => HugePages::Never,
     }
+}
+
+/// Whether a filter of system calls holds for this thread. It may end the process for a call that
+/// it does not know, and few programs need those for which this is asked.
+fn is_filtered() -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { syscall::call(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) != 0 }
 }
 
 /// The bytes of address space in use, from `/proc/self/statm` (its first field, in pages).
@@ -253,6 +262,20 @@ impl System for Linux {
         !failed(result)
     }
 
+    fn resident(&self, at: usize, bytes: usize) -> Option<usize> {
+        let mut pages = [0_u8; MOST_PAGES_ASKED];
+        let count = bytes / self.page_size();
+        if count > pages.len() || is_filtered() {
+            return None;
+        }
+        let arguments = [at, bytes, pages.as_mut_ptr() as usize, 0, 0, 0];
+        // SAFETY: the kernel writes a byte for each page, of which there are no more than bytes.
+        let result = unsafe { syscall::call(number::MINCORE, arguments) };
+        // The other bits of each byte are reserved.
+        let resident = pages[..count].iter().filter(|&page| page & 1 != 0).count();
+        (!failed(result)).then_some(resident * self.page_size())
+    }
+
     fn map(&self, bytes: usize) -> Option<usize> {
         Self::anonymous(bytes, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS)
     }
@@ -274,10 +297,7 @@ impl System for Linux {
     }
 
     fn barrier(&self) -> bool {
-        // A filter may end the process for a call that it does not know, and few programs need this
-        // one.
-        // SAFETY: takes no pointers.
-        if unsafe { syscall::call(number::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) } != 0 {
+        if is_filtered() {
             return false;
         }
         // SAFETY: takes no pointers.
@@ -364,6 +384,26 @@ mod tests {
             assert!(system.purge(at, bytes));
             assert_eq!(cell.read(), 0);
             system.unmap(at, bytes);
+        }
+    }
+
+    #[test]
+    fn what_was_written_to_is_resident_and_nothing_else() {
+        let system = Linux::new();
+        let page = system.page_size();
+        let at = system.reserve(513 * page, page).unwrap();
+        // SAFETY: the reservation just made, which nobody else uses.
+        unsafe {
+            assert!(system.commit(at, 513 * page));
+            system.forbid_huge_pages(at, 513 * page);
+            assert_eq!(system.resident(at, 512 * page), Some(0));
+            for n in [0, 7, 511] {
+                (at as *mut u8).add(n * page).write(1);
+            }
+            assert_eq!(system.resident(at, 512 * page), Some(3 * page));
+            assert_eq!(system.resident(at + page, 6 * page), Some(0));
+            assert_eq!(system.resident(at, 513 * page), None, "more than there is room for");
+            system.unmap(at, 513 * page);
         }
     }
 

@@ -20,6 +20,7 @@ pub mod number {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
+    pub const MINCORE: usize = 27;
     pub const MADVISE: usize = 28;
     pub const GETPID: usize = 39;
     pub const CLONE: usize = 56;
@@ -74,6 +75,7 @@ pub mod number {
     pub const MREMAP: usize = 216;
     pub const CLONE: usize = 220;
     pub const MMAP: usize = 222;
+    pub const MINCORE: usize = 232;
     pub const MPROTECT: usize = 226;
     pub const MADVISE: usize = 233;
     pub const PRLIMIT64: usize = 261;

@@ -99,6 +99,10 @@ pub trait System: Sync {
     /// The range is committed, and the caller's.
     unsafe fn populate(&self, at: usize, bytes: usize) -> bool;
 
+    /// How many bytes of a committed range, of 512 pages at most, are resident. `None` if that
+    /// cannot be had, or cannot be asked for without danger.
+    fn resident(&self, at: usize, bytes: usize) -> Option<usize>;
+
     /// Maps `bytes` of zeroed, readable and writable memory outside any reservation.
     fn map(&self, bytes: usize) -> Option<usize>;
 

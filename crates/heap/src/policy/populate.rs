@@ -11,6 +11,34 @@ pub fn is_affordable(used: usize, dirty: usize) -> bool {
     dirty + BLOCK <= used / SHARE
 }
 
+/// So many of a block's granules must have been claimed before it tells whether the program writes
+/// to what it allocates.
+const FILLED: u32 = 48;
+
+/// How many blocks are populated before one is left as it is, to see whether the program still
+/// writes to what it allocates: costs a thirty-second of what populating saves.
+pub const POPULATED_BETWEEN_LOOKS: u32 = 31;
+
+/// The first block that is looked at: those before are full of slabs of many classes that have only
+/// just been begun.
+pub const FIRST_LOOKED_AT: u32 = 4;
+
+/// How far from a block that is not filled others are opened until one of those is looked at in its
+/// place.
+pub const BLOCKS_UNTIL_GIVEN_UP: u32 = 64;
+
+/// Whether a block has been in use for long enough to tell something, when so many of its granules
+/// have been claimed.
+pub fn is_filled(granules: u32) -> bool {
+    granules >= FILLED
+}
+
+/// Whether a program writes to so little of what it allocates that populating costs more memory
+/// than it would take by itself: when of `claimed` bytes only these are resident.
+pub fn is_sparse(claimed: usize, resident: usize) -> bool {
+    resident < claimed / 4
+}
+
 /// Nanoseconds that populating a block may take to be worth it: what its page faults would cost
 /// where pages are at hand. A virtual machine whose host has to find the memory first can take ten
 /// times as long for a huge page; and it is huge pages that are made of such memory, since what is
@@ -58,6 +86,13 @@ mod tests {
         assert!(is_affordable(16 << 20, 0));
         assert!(!is_affordable(1 << 30, 127 << 20));
         assert!(is_affordable(1 << 30, 126 << 20));
+    }
+
+    #[test]
+    fn a_program_is_sparse_that_writes_to_less_than_a_quarter_of_what_it_has() {
+        assert!(is_filled(FILLED) && !is_filled(FILLED - 1));
+        assert!(is_sparse(BLOCK, BLOCK / 4 - 1));
+        assert!(!is_sparse(BLOCK, BLOCK / 4));
     }
 
     #[test]

@@ -1,15 +1,85 @@
 //! What is populated before it is used.
 
 use crate::support::{Estate, Thread};
-use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_heap::layout::{BLOCK, GRANULE, at};
 use freehold_sys::HugePages;
 use freehold_sys::fake::Fake;
 
 const SIZE: usize = 1024;
 
+/// As many objects as fill so many MiB.
+fn take(thread: &mut Thread<Fake>, mebibytes: usize) -> Vec<usize> {
+    (0..(mebibytes << 20) / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect()
+}
+
 /// As many objects as fill so many MiB, written to.
 fn fill(thread: &mut Thread<Fake>, mebibytes: usize) -> Vec<usize> {
-    (0..(mebibytes << 20) / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect()
+    let all = take(thread, mebibytes);
+    for &object in &all {
+        // SAFETY: just allocated, and larger than that.
+        unsafe { at::<u8>(object).write(1) };
+    }
+    all
+}
+
+/// Lets the heap grow by so many MiB, a MiB at a time, while the background thread looks; how much
+/// is populated meanwhile, in MiB.
+fn grow_by(
+    thread: &mut Thread<Fake>,
+    estate: &Estate<Fake>,
+    mebibytes: usize,
+    grow: fn(&mut Thread<Fake>, usize) -> Vec<usize>,
+) -> (Vec<usize>, usize) {
+    let before = estate.arena().system().populated();
+    let mut all = Vec::new();
+    for _ in 0..mebibytes {
+        all.append(&mut grow(thread, 1));
+        estate.arena().purge_left();
+    }
+    (all, (estate.arena().system().populated() - before) >> 20)
+}
+
+#[test]
+fn a_program_that_does_not_write_to_what_it_allocates_is_not_populated() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let (unused, populated) = grow_by(&mut thread, &estate, 200, take);
+    assert!(populated <= 4, "{populated} MiB");
+    let (used, populated) = grow_by(&mut thread, &estate, 200, fill);
+    assert!((100..200).contains(&populated), "then it writes, and {populated} MiB are populated");
+    let (unused_again, populated) = grow_by(&mut thread, &estate, 400, take);
+    assert!(populated < 150, "then it does not, and {populated} MiB are populated");
+    for all in [unused, used, unused_again] {
+        thread.free_all(all);
+    }
+}
+
+#[test]
+fn where_nobody_knows_what_is_resident_a_heap_is_populated() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    estate.arena().system().tell_resident(false);
+    let mut thread = Thread::new(&estate);
+    let (all, populated) = grow_by(&mut thread, &estate, 200, take);
+    assert!(populated >= 100, "{populated} MiB");
+    thread.free_all(all);
+}
+
+#[test]
+fn a_heap_that_is_populated_is_reason_enough_for_a_background_thread() {
+    for threads in 1..=2 {
+        let estate = Estate::new(Fake::new());
+        let mut other = Thread::new(&estate);
+        let object = (threads == 2).then(|| other.alloc(100).unwrap());
+        let mut thread = Thread::new(&estate);
+        let mut all = take(&mut thread, 14);
+        assert!(!thread.cache.take_wish_for_help());
+        all.append(&mut take(&mut thread, 14));
+        assert_eq!(thread.cache.take_wish_for_help(), threads == 2, "{threads} threads");
+        thread.free_all(all);
+        other.free_all(object);
+    }
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Whether the program writes to what it allocates.
+//!
+//! To [populate](crate::populate) a block makes all of it resident, also what the program has
+//! allocated and never writes to. That can be seen at blocks that were left as they are: all are at
+//! first, and one in some later. When such a block is full, the background thread looks at it once;
+//! where less than a quarter of it is resident, the next ones are left as they are as well.
+
+use crate::arena::Arena;
+use crate::layout::{BLOCK, Block, GRANULE};
+use crate::policy::populate;
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use freehold_sys::System;
+
+/// What blocks that were left as they are have shown. Relaxed throughout: the numbers are hints,
+/// and where threads write them at the same time a block is not looked at.
+pub(crate) struct Sparse {
+    /// One more than the number of a block that is being filled, and of the last one that was
+    /// filled and not looked at; 0 for none.
+    filling: AtomicU32,
+    filled: AtomicU32,
+    /// Whether the last one that was looked at had little in it.
+    sparse: AtomicBool,
+    /// How many blocks are populated before another is left as it is.
+    until_left: AtomicU32,
+}
+
+impl Sparse {
+    /// Nothing seen yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            filling: AtomicU32::new(0),
+            filled: AtomicU32::new(0),
+            sparse: AtomicBool::new(false),
+            until_left: AtomicU32::new(populate::POPULATED_BETWEEN_LOOKS),
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Whether the program has written to some of what it has allocated, as far as is known, and
+    /// the next block need not be left as it is to see whether it still does.
+    pub(crate) fn is_written_to(&self) -> bool {
+        self.note_filled();
+        // Asking is a system call, which a filter may forbid to this thread, but not to another.
+        if self.sparse.filled.load(Ordering::Relaxed) != 0 && !self.is_helped() {
+            self.want_help();
+        }
+        let left = self.sparse.until_left.load(Ordering::Relaxed).checked_sub(1);
+        let next = left.unwrap_or(populate::POPULATED_BETWEEN_LOOKS);
+        self.sparse.until_left.store(next, Ordering::Relaxed);
+        left.is_some() && !self.sparse.sparse.load(Ordering::Relaxed)
+    }
+
+    /// Looks how much of the last block that was filled is resident. For the background thread.
+    pub(crate) fn look_at_filled(&self) {
+        let filled = self.sparse.filled.swap(0, Ordering::Relaxed);
+        if let Some(block) = filled.checked_sub(1).map(Block) {
+            let resident = self.system.resident(self.tables.address(block.first()), BLOCK);
+            let used = self.granules_used(block) as usize * GRANULE;
+            let sparse = resident.is_some_and(|bytes| populate::is_sparse(used, bytes));
+            self.sparse.sparse.store(sparse, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a clean block, which the caller owns, is left as it is.
+    pub(crate) fn note_unpopulated(&self, block: Block) {
+        if block.0 < populate::FIRST_LOOKED_AT {
+            return;
+        }
+        self.note_filled();
+        let filling = self.sparse.filling.load(Ordering::Relaxed);
+        // The one that is being filled is waited for, but not for ever: its thread may have ended.
+        if filling == 0 || filling.abs_diff(block.0) > populate::BLOCKS_UNTIL_GIVEN_UP {
+            self.sparse.filling.store(block.0 + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks whether the block that was being filled is full.
+    fn note_filled(&self) {
+        let filling = self.sparse.filling.load(Ordering::Relaxed);
+        let block = filling.checked_sub(1).map(Block);
+        if block.is_some_and(|block| populate::is_filled(self.granules_used(block))) {
+            self.sparse.filled.store(filling, Ordering::Relaxed);
+            self.sparse.filling.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How many granules of a block are in use, or were since it was clean.
+    fn granules_used(&self, block: Block) -> u32 {
+        self.block(block).dirty.load(Ordering::Relaxed).count_ones()
+    }
+}
