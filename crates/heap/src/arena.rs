@@ -18,7 +18,6 @@ use crate::pool::Pool;
 use crate::populate::Populated;
 use crate::purge::Purger;
 use crate::shut::Shut;
-use crate::sparse::Sparse;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
@@ -46,7 +45,6 @@ pub struct Arena<S: System> {
     pub(crate) direct: DirectMappings,
     pub(crate) purger: Purger,
     pub(crate) populated: Populated,
-    pub(crate) sparse: Sparse,
     pub(crate) zeroing: Zeroing,
     pub(crate) magazines: Stock<Magazine>,
     pub(crate) outboxes: Stock<Outbox>,
@@ -175,7 +173,6 @@ impl<S: System> Arena<S> {
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
                 populated: Populated::new(),
-                sparse: Sparse::new(),
                 zeroing: Zeroing::default(),
                 magazines: Stock::new(order::MAGAZINES),
                 outboxes: Stock::new(order::OUTBOXES),

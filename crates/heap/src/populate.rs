@@ -15,6 +15,7 @@
 use crate::arena::Arena;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE};
 use crate::policy::{grow, populate};
+use crate::sparse::Sparse;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sync::granules::ALL;
 use freehold_sys::{HugePages, System};
@@ -27,6 +28,8 @@ pub(crate) struct Populated {
     /// saved. Relaxed, and a few more or less do not matter.
     rest: AtomicU32,
     saved: AtomicU64,
+    /// Whether the program writes to what it has.
+    pub(crate) sparse: Sparse,
 }
 
 impl Populated {
@@ -36,6 +39,7 @@ impl Populated {
             forbidden: AtomicBool::new(false),
             rest: AtomicU32::new(0),
             saved: AtomicU64::new(0),
+            sparse: Sparse::new(),
         }
     }
 }
@@ -52,7 +56,7 @@ impl<S: System> Arena<S> {
         }
         let high = block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW;
         let affordable = populate::is_affordable(now.used * GRANULE, now.dirty * GRANULE);
-        if !high || !affordable || !self.is_written_to() {
+        if !high || !affordable || !self.is_worth_populating() {
             self.note_unpopulated(block);
             return;
         }

@@ -19,7 +19,7 @@ pub(crate) struct Sparse {
     filling: AtomicU32,
     filled: AtomicU32,
     /// Whether the last one that was looked at had little in it.
-    sparse: AtomicBool,
+    little: AtomicBool,
     /// How many blocks are populated before another is left as it is.
     until_left: AtomicU32,
 }
@@ -30,7 +30,7 @@ impl Sparse {
         Self {
             filling: AtomicU32::new(0),
             filled: AtomicU32::new(0),
-            sparse: AtomicBool::new(false),
+            little: AtomicBool::new(false),
             until_left: AtomicU32::new(populate::POPULATED_BETWEEN_LOOKS),
         }
     }
@@ -39,26 +39,26 @@ impl Sparse {
 impl<S: System> Arena<S> {
     /// Whether the program has written to some of what it has allocated, as far as is known, and
     /// the next block need not be left as it is to see whether it still does.
-    pub(crate) fn is_written_to(&self) -> bool {
+    pub(crate) fn is_worth_populating(&self) -> bool {
         self.note_filled();
         // Asking is a system call, which a filter may forbid to this thread, but not to another.
-        if self.sparse.filled.load(Ordering::Relaxed) != 0 && !self.is_helped() {
+        if self.populated.sparse.filled.load(Ordering::Relaxed) != 0 && !self.is_helped() {
             self.want_help();
         }
-        let left = self.sparse.until_left.load(Ordering::Relaxed).checked_sub(1);
+        let left = self.populated.sparse.until_left.load(Ordering::Relaxed).checked_sub(1);
         let next = left.unwrap_or(populate::POPULATED_BETWEEN_LOOKS);
-        self.sparse.until_left.store(next, Ordering::Relaxed);
-        left.is_some() && !self.sparse.sparse.load(Ordering::Relaxed)
+        self.populated.sparse.until_left.store(next, Ordering::Relaxed);
+        left.is_some() && !self.populated.sparse.little.load(Ordering::Relaxed)
     }
 
     /// Looks how much of the last block that was filled is resident. For the background thread.
     pub(crate) fn look_at_filled(&self) {
-        let filled = self.sparse.filled.swap(0, Ordering::Relaxed);
+        let filled = self.populated.sparse.filled.swap(0, Ordering::Relaxed);
         if let Some(block) = filled.checked_sub(1).map(Block) {
             let resident = self.system.resident(self.tables.address(block.first()), BLOCK);
             let used = self.granules_used(block) as usize * GRANULE;
             let sparse = resident.is_some_and(|bytes| populate::is_sparse(used, bytes));
-            self.sparse.sparse.store(sparse, Ordering::Relaxed);
+            self.populated.sparse.little.store(sparse, Ordering::Relaxed);
         }
     }
 
@@ -68,20 +68,20 @@ impl<S: System> Arena<S> {
             return;
         }
         self.note_filled();
-        let filling = self.sparse.filling.load(Ordering::Relaxed);
+        let filling = self.populated.sparse.filling.load(Ordering::Relaxed);
         // The one that is being filled is waited for, but not for ever: its thread may have ended.
         if filling == 0 || filling.abs_diff(block.0) > populate::BLOCKS_UNTIL_GIVEN_UP {
-            self.sparse.filling.store(block.0 + 1, Ordering::Relaxed);
+            self.populated.sparse.filling.store(block.0 + 1, Ordering::Relaxed);
         }
     }
 
     /// Looks whether the block that was being filled is full.
     fn note_filled(&self) {
-        let filling = self.sparse.filling.load(Ordering::Relaxed);
+        let filling = self.populated.sparse.filling.load(Ordering::Relaxed);
         let block = filling.checked_sub(1).map(Block);
         if block.is_some_and(|block| populate::is_filled(self.granules_used(block))) {
-            self.sparse.filled.store(filling, Ordering::Relaxed);
-            self.sparse.filling.store(0, Ordering::Relaxed);
+            self.populated.sparse.filled.store(filling, Ordering::Relaxed);
+            self.populated.sparse.filling.store(0, Ordering::Relaxed);
         }
     }
 
