@@ -1,6 +1,6 @@
 //! [`System`] by Linux system calls. Sources: `mmap(2)`, `mremap(2)`, `madvise(2)`, `prlimit(2)`,
-//! `mincore(2)`, `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`, `membarrier(2)`,
-//! `process_vm_readv(2)`, `PR_GET_SECCOMP(2const)`.
+//! `mincore(2)`, `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`,
+//! `membarrier(2)`, `process_vm_readv(2)`, `PR_GET_SECCOMP(2const)`.
 
 use crate::guard::Guards;
 use crate::process::{self, File};
