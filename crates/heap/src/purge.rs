@@ -152,14 +152,13 @@ impl<S: System> Arena<S> {
             return wants_help;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
-        let purged = self.purge_some(purge::excess(dirty, bound, released), WORTH_PURGING);
-        self.note_purged(purged);
+        self.purge_and_note(purge::excess(dirty, bound, released));
         self.purger.lock.release();
         wants_help
     }
 
     /// Purges some of what threads that free have left to the background thread. Returns whether
-    /// there was something.
+    /// there was something: not if all of it lies in runs that are too short to be worth it.
     pub fn purge_left(&self) -> bool {
         self.look_at_filled();
         let now = self.about_in_use();
@@ -168,12 +167,12 @@ impl<S: System> Arena<S> {
         let kept = self.count_down(time, used, 0);
         let trim = if self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
         let excess = purge::excess(dirty, kept.helped_bound(used), 0).max(trim).min(purge::STEP);
-        if excess > 0 && self.purger.lock.try_acquire() {
-            let purged = self.purge_some(excess, WORTH_PURGING);
-            self.note_purged(purged);
-            self.purger.lock.release();
+        if excess == 0 || !self.purger.lock.try_acquire() {
+            return excess > 0;
         }
-        excess > 0
+        let purged = self.purge_and_note(excess);
+        self.purger.lock.release();
+        purged > 0
     }
 
     /// What time it was at one of the last looks: to ask for it is a system call, as dear as all
@@ -302,15 +301,17 @@ impl<S: System> Arena<S> {
         leased.take(2).count() == 2
     }
 
-    /// Remembers what was purged, with what was purged just before and not claimed again. Only for
-    /// the holder of the lock.
-    fn note_purged(&self, bytes: usize) {
+    /// Purges about so many bytes of what is worth it, and remembers how many, with what was purged
+    /// just before and not claimed again. Returns how many. Only for the holder of the lock.
+    fn purge_and_note(&self, target: usize) -> usize {
+        let bytes = self.purge_some(target, WORTH_PURGING);
         let time = self.system.milliseconds();
         let since = time.saturating_sub(self.purger.at.load(Ordering::Relaxed));
         let before = self.purger.recent.load(Ordering::Relaxed);
         let before = if since > purge::REGRET_MILLISECONDS { 0 } else { before };
         self.purger.at.store(time, Ordering::Relaxed);
         self.purger.recent.store(before + bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// What is left of the recent peak and of the boost after `released` bytes were released.

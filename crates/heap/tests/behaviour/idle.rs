@@ -75,7 +75,11 @@ fn what_comes_and_goes_many_times_a_second_stays_as_a_whole() {
 /// Makes so many MiB of holes that are too short for what is asked for next: as much is in use as
 /// before, and more is resident. Returns what is in use.
 fn holes(thread: &mut Thread<Fake>, mebibytes: usize) -> Vec<usize> {
-    let hole = RUN / 4;
+    holes_of(thread, RUN / 4, mebibytes)
+}
+
+/// The same with holes of so many bytes.
+fn holes_of(thread: &mut Thread<Fake>, hole: usize, mebibytes: usize) -> Vec<usize> {
     let count = (mebibytes << 20) / hole;
     let blocks: Vec<_> = (0..2 * count).map(|_| thread.alloc(hole).unwrap()).collect();
     let (stay, go): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(n, _)| n % 2 == 0);
@@ -138,6 +142,23 @@ fn the_background_thread_purges_in_steps_until_nothing_is_left_to_it() {
     }
     assert!(looks.len() < 100 && looks.iter().all(|&purged| purged <= STEP), "{looks:?}");
     assert!(looks.iter().sum::<usize>() > 2 * STEP, "{looks:?}");
+    thread.free_all(stay);
+}
+
+#[test]
+fn holes_too_short_to_be_worth_a_call_do_not_keep_the_background_thread_awake() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let [thread, ..] = &mut threads(&estate);
+    let stay = holes_of(thread, 4 * GRANULE, 16);
+    let dirty = estate.arena().granules_in_use().dirty * GRANULE;
+    assert!(dirty > 12 << 20, "{dirty}");
+    let is_left = || {
+        estate.arena().system().advance(TRIM_MILLISECONDS);
+        estate.arena().purge_left()
+    };
+    assert!((0..100).any(|_| !is_left()), "it still looks");
+    assert!(estate.arena().granules_in_use().dirty * GRANULE > dirty / 2, "few are long enough");
     thread.free_all(stay);
 }
 

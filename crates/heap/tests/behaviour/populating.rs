@@ -2,6 +2,7 @@
 
 use crate::support::{Estate, Thread};
 use freehold_heap::layout::{BLOCK, GRANULE, at};
+use freehold_heap::policy::populate::BLOCKS_UNTIL_GIVEN_UP;
 use freehold_sys::HugePages;
 use freehold_sys::fake::Fake;
 
@@ -53,6 +54,21 @@ fn a_program_that_does_not_write_to_what_it_allocates_is_not_populated() {
     for all in [unused, used, unused_again] {
         thread.free_all(all);
     }
+}
+
+#[test]
+fn a_block_that_nobody_fills_is_not_waited_for_for_ever() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    // Opens the first block that counts, and rests; others leave it alone, since it is its home.
+    let mut resting = Thread::new(&estate);
+    let begun = take(&mut resting, 9);
+    let mut thread = Thread::new(&estate);
+    let (unused, populated) = grow_by(&mut thread, &estate, 400, take);
+    let wait = (BLOCKS_UNTIL_GIVEN_UP as usize * BLOCK) >> 20;
+    assert!((1..=wait).contains(&populated), "{populated} MiB");
+    resting.free_all(begun);
+    thread.free_all(unused);
 }
 
 #[test]
