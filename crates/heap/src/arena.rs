@@ -23,6 +23,7 @@ use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, Z
 use crate::tally::{Granules, Tally};
 use crate::zeroing::Zeroing;
 use core::ptr::NonNull;
+use freehold_sync::atomic::Ordering;
 use freehold_sync::atomic::{AtomicBool, AtomicU32};
 use freehold_sync::frontier::Frontier;
 use freehold_sync::lock::Lock;
@@ -362,6 +363,9 @@ impl<S: System> Arena<S> {
             let Some(n) = done else { return false };
             self.frontier.advance(committed + n, || {
                 for block in (committed..committed + n).map(Block) {
+                    // Relaxed: offering the block publishes it. Zero already, but this has the
+                    // kernel give the table a page of its own, before one of zeros is read there.
+                    self.block(block).dirty.store(0, Ordering::Relaxed);
                     self.zone(block.zone()).whole.release(block.bit());
                 }
             });

@@ -127,13 +127,17 @@ impl Stocked for Outbox {
     const MOST: usize = 4096;
 
     /// In place: a whole one on the stack would stay resident there, in each thread. Where zeros
-    /// will do nothing is written: slots are unused, nothing is held back.
+    /// will do nothing is written: slots are unused, nothing is held back. But what is read before
+    /// it is written to is, at its ends, so that each page takes one page fault, and not a second
+    /// one for which all processors are stopped.
     #[inline(never)]
     unsafe fn make_at(place: *mut Self) {
         const _: () = assert!(UNUSED.0 == 0);
         let bytes = retain::outbox_bytes(0, 1) as isize;
         // SAFETY: the caller's promise; each is a field of the place.
         unsafe {
+            (&raw mut (*place).keys[0]).write(UNUSED);
+            (&raw mut (*place).counts[SLOTS - 1]).write(0);
             (&raw mut (*place).left).write(bytes);
             (&raw mut (*place).limit).write(bytes);
             (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
@@ -198,6 +202,8 @@ impl Outbox {
         }
         let n = key.slot() + taken;
         self.keys[n] = key;
+        // Zeros are there already, but their page may not be.
+        self.masks[n] = [0; WORDS];
         self.used[n / 64] |= 1 << (n % 64);
         true
     }

@@ -5,9 +5,12 @@
 //! possible. Objects are only ever named, never touched.
 
 use crate::class::Info;
-use crate::tables::{Bits, SlabLocal};
+use crate::tables::{Bits, NEAR_WORDS, SlabLocal};
 use freehold_sync::freed;
 use freehold_sync::word::Count;
+
+/// Objects whose bits stand with the slab's word.
+const NEAR_OBJECTS: usize = NEAR_WORDS * 64;
 
 /// Fills places with the addresses of objects in a row, the first into the last.
 #[inline(always)]
@@ -69,7 +72,11 @@ impl SlabLocal {
         let untouched = usize::from(info.capacity - self.carved).min(left);
         let next = slab + usize::from(self.carved) * size;
         fill_backwards(&mut taken[left - untouched..left], next, size);
+        let before = usize::from(self.carved);
         self.carved += untouched as u16;
+        if before <= NEAR_OBJECTS && usize::from(self.carved) > NEAR_OBJECTS {
+            bits.touch_far(info.words.into());
+        }
         taken.len() - left + untouched
     }
 

@@ -1,0 +1,67 @@
+//! How many page faults the allocator's own tables take: one a page. Who reads a page that was
+//! never written to gets the one of zeros, and who writes to it later takes a second fault, for
+//! which all processors are stopped that the program runs on.
+
+use crate::support::{Estate, Thread};
+use freehold_sys::fake::Fake;
+use std::fs;
+
+/// Page faults that this thread has taken so far, without those that wait for a disk
+/// (`proc_pid_stat(5)`, the tenth field).
+fn faults() -> u64 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    after_name.split_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+/// Page faults that `f` takes.
+fn faults_in(f: impl FnOnce()) -> u64 {
+    let before = faults();
+    f();
+    faults() - before
+}
+
+#[test]
+fn the_bits_of_a_slab_take_no_fault_when_its_objects_are_freed() {
+    let estate = Estate::new(Fake::new());
+    let (mut owner, mut freer) = (Thread::new(&estate), Thread::new(&estate));
+    // Of 512 objects in each of 640 slabs the last has a far bit: these are on 32 pages.
+    let objects: Vec<_> = (0..640 * 512).map(|_| owner.alloc(64).unwrap()).collect();
+    let far: Vec<_> = objects.iter().copied().filter(|object| object >> 6 & 511 == 511).collect();
+    assert_eq!(far.len(), 640);
+    let taken = faults_in(|| freer.free_all(far.iter().copied()));
+    // 7 for the outbox of the thread that frees; 53 when the bits were read first.
+    assert!(taken < 20, "{taken} page faults");
+    owner.free_all(objects.into_iter().filter(|object| object >> 6 & 511 != 511));
+}
+
+#[test]
+fn an_outbox_takes_one_fault_a_page() {
+    let estate = Estate::new(Fake::new());
+    let mut owner = Thread::new(&estate);
+    // One object of each of 640 slabs for each thread.
+    let objects: Vec<_> = (0..640 * 16).map(|_| owner.alloc(2048).unwrap()).collect();
+    let mut freers: Vec<_> = (0..10).map(|_| Thread::new(&estate)).collect();
+    let taken = faults_in(|| {
+        for (n, freer) in freers.iter_mut().enumerate() {
+            freer.free_all(objects.iter().copied().skip(n).step_by(16));
+        }
+    });
+    // An outbox of 20 KiB is on six pages at most; it was 88 when they were read first.
+    assert!(taken < 70, "{taken} page faults of {} threads", freers.len());
+    for n in freers.len()..16 {
+        owner.free_all(objects.iter().copied().skip(n).step_by(16));
+    }
+}
+
+#[test]
+fn what_is_known_of_blocks_takes_one_fault_a_page() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let mut run = 0;
+    // 2,048 blocks, which are known of on 32 pages.
+    let taken = faults_in(|| run = thread.alloc(4 << 30).unwrap());
+    // 9 for all else; 73 when they were read first.
+    assert!(taken < 55, "{taken} page faults");
+    thread.free(run);
+}
