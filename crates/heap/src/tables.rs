@@ -155,8 +155,8 @@ impl<'a> Bits<'a> {
 
     /// Writes to the far ones of a slab's words, of which no bit is set yet: so that the pages that
     /// they are on take one page fault. Setting a bit reads first, for which the kernel gives the
-    /// page of zeros that all such pages share; replacing that takes a second fault, and stops every
-    /// processor that the program runs on, which may take a virtual machine milliseconds.
+    /// page of zeros that all such pages share; replacing that takes a second fault, and stops
+    /// every processor that the program runs on, which may take a virtual machine milliseconds.
     ///
     /// Only for the slab's holder, before an object is out that has a bit there.
     pub(crate) fn touch_far(self, words: usize) {
