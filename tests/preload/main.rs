@@ -39,3 +39,4 @@ mod support;
 mod symbols;
 mod table;
 mod thread_exit;
+mod unwritten;

@@ -20,7 +20,7 @@ use crate::{process, report};
 use freehold_heap::arena::Arena;
 use freehold_heap::policy::purge::{LOOK_MILLISECONDS, TICK_MILLISECONDS, TICKS_ALONE};
 use freehold_heap::purge::Watch;
-use freehold_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sys::{Linux, environment, thread};
 
 static ROOM: thread::Room = thread::Room::new();
@@ -29,11 +29,16 @@ static ROOM: thread::Room = thread::Room::new();
 /// but must not have a thread in it.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the environment forbids the thread: read when that is first asked.
-static PERMISSION: AtomicU8 = AtomicU8::new(UNKNOWN);
-const UNKNOWN: u8 = 0;
-const GRANTED: u8 = 1;
-const REFUSED: u8 = 2;
+/// Whether the environment forbids the thread. Written before there is an arena.
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Looks whether a variable of the environment forbids the thread. Called as the arena is made.
+pub(crate) fn consider(variable: &[u8]) {
+    let value = environment::value_of(variable, c"FREEHOLD_BACKGROUND");
+    if value.is_some_and(|value| value.starts_with(b"0")) {
+        FORBIDDEN.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Remembers the process. Called once as the arena is made, and in the child of a fork, where the
 /// thread does not exist.
@@ -46,7 +51,7 @@ pub(crate) fn prepare() {
 /// Starts the thread, unless it is there or forbidden.
 #[cold]
 pub(crate) fn start() {
-    if ROOM.is_occupied() || !is_this_process() || !is_permitted() {
+    if ROOM.is_occupied() || !is_this_process() || FORBIDDEN.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: the body makes system calls only, and uses no thread-local storage.
@@ -64,16 +69,6 @@ pub(crate) fn end() {
 
 fn is_this_process() -> bool {
     PROCESS.load(Ordering::Relaxed) == freehold_sys::process::process_id()
-}
-
-fn is_permitted() -> bool {
-    let mut known = PERMISSION.load(Ordering::Relaxed);
-    if known == UNKNOWN {
-        let refused = environment::starts_with(c"FREEHOLD_BACKGROUND", b"0");
-        known = if refused { REFUSED } else { GRANTED };
-        PERMISSION.store(known, Ordering::Relaxed);
-    }
-    known == GRANTED
 }
 
 extern "C" fn body() {

@@ -11,7 +11,7 @@
 //! `Local`, and marks the thread as busy while it is inside the mode, so that signal handlers find
 //! it so (`slow`).
 
-use crate::{debugging, guarded, hardened};
+use crate::{background, debugging, guarded, hardened};
 use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
@@ -59,6 +59,7 @@ pub(crate) fn choose() -> Option<Mode> {
     environment::each_with_prefix(PREFIX, |variable| {
         mode = Mode::named(variable).max(mode);
         guarded::consider(variable);
+        background::consider(variable);
     });
     MODE.store(mode.map_or(0, |mode| mode as u8), Ordering::Relaxed);
     mode
