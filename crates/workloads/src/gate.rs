@@ -22,7 +22,10 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
-    changed: Condvar,
+    /// A thread has arrived. Not of interest to those who are there: if each of a hundred woke up
+    /// for every one that comes, those that still work would have no processor.
+    arrival: Condvar,
+    opening: Condvar,
 }
 
 impl Gate {
@@ -30,12 +33,12 @@ impl Gate {
     pub(crate) fn pass(&self) -> Signal {
         let mut state = self.lock();
         state.arrived += 1;
-        self.changed.notify_all();
+        self.arrival.notify_all();
         loop {
             if let Some(signal) = state.signal {
                 return signal;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.opening.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -43,14 +46,14 @@ impl Gate {
     pub(crate) fn wait_for(&self, threads: u32) {
         let mut state = self.lock();
         while state.arrived < threads {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.arrival.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Opens the gate for those who wait and those who come later.
     pub(crate) fn open(&self, signal: Signal) {
         self.lock().signal = Some(signal);
-        self.changed.notify_all();
+        self.opening.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
