@@ -23,8 +23,7 @@ use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, Z
 use crate::tally::{Granules, Tally};
 use crate::zeroing::Zeroing;
 use core::ptr::NonNull;
-use freehold_sync::atomic::Ordering;
-use freehold_sync::atomic::{AtomicBool, AtomicU32};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sync::frontier::Frontier;
 use freehold_sync::lock::Lock;
 use freehold_sys::System;
@@ -39,8 +38,11 @@ pub struct Arena<S: System> {
     pub(crate) tables: Tables,
     /// Blocks in the region.
     blocks: u32,
-    /// Where the heaps stand, and how many there may be.
+    /// Where the heaps stand, and the end of those that were committed with the arena.
     heaps: usize,
+    pub(crate) first_heaps_end: usize,
+    /// Where their maps stand.
+    maps: usize,
     pub(crate) leases: Leases,
     pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) direct: DirectMappings,
@@ -73,20 +75,26 @@ unsafe impl<S: System> Sync for Arena<S> {}
 // SAFETY: nothing in an arena belongs to the thread that made it.
 unsafe impl<S: System> Send for Arena<S> {}
 
-/// Where the parts of the metadata stand, in bytes from its start.
+/// Where the parts of the metadata stand, in bytes from its start. What a small process uses comes
+/// first and together: each place far from others costs the system a page table or two, and each
+/// part that is committed by itself a call.
 struct Plan {
+    zones: usize,
     heaps: usize,
     tags: usize,
+    magazines: usize,
+    blocks: usize,
+    maps: usize,
+    outboxes: usize,
     locals: usize,
     remotes: usize,
     far_bits: usize,
-    blocks: usize,
-    zones: usize,
     total: usize,
 }
 
 impl Plan {
-    fn new<S: System>(page: usize, blocks: usize, heaps: usize) -> Self {
+    /// A plan for so many blocks, and for stocks that take their share of the `left` address space.
+    fn new<S: System>(page: usize, blocks: usize, leases: &Leases, left: usize) -> Self {
         let granules = blocks * BLOCK_GRANULES as usize;
         let mut end = 0;
         let mut part = |bytes: usize| {
@@ -96,15 +104,37 @@ impl Plan {
         };
         part(size_of::<Arena<S>>());
         Self {
-            heaps: part(heaps * size_of::<Heap>()),
+            zones: part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>()),
+            heaps: part(leases.heaps() * size_of::<Heap>()),
             tags: part(granules * size_of::<Tag>()),
+            magazines: part(Stock::<Magazine>::bytes(left)),
+            blocks: part(blocks * size_of::<BlockEntry>()),
+            maps: part(leases.maps() * granules.next_multiple_of(page)),
+            outboxes: part(Stock::<Outbox>::bytes(left)),
             locals: part(granules * size_of::<SlabLocal>()),
             remotes: part(granules * size_of::<Remote>()),
             far_bits: part(granules * size_of::<FarBits>()),
-            blocks: part(blocks * size_of::<BlockEntry>()),
-            zones: part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>()),
             total: part(0),
         }
+    }
+
+    /// The tables of a region, with the metadata at `start`.
+    fn tables(&self, start: usize, region: usize) -> Tables {
+        Tables {
+            tags: start + self.tags,
+            locals: start + self.locals,
+            remotes: start + self.remotes,
+            far_bits: start + self.far_bits,
+            blocks: start + self.blocks,
+            zones: start + self.zones,
+            region,
+        }
+    }
+
+    /// The end of what is committed at once.
+    fn at_once(&self, page: usize, leases: &Leases) -> usize {
+        let heaps = grow::heaps_at_once(leases.first_heaps() * size_of::<Heap>());
+        (self.heaps + heaps).next_multiple_of(page)
     }
 }
 
@@ -126,14 +156,16 @@ impl<S: System> Arena<S> {
         // may end the process for opening one.
         system.huge_pages();
         let leases = Leases::new(processors);
-        for bytes in grow::reservations(system.address_space_left()) {
+        let left = system.address_space_left();
+        for bytes in grow::reservations(left) {
             let (fence, reserved) = grow::fenced(bytes);
             let Some(outside) = system.reserve(reserved, BLOCK) else {
                 continue;
             };
             let region = outside + fence;
             let blocks = bytes / BLOCK;
-            let plan = Plan::new::<S>(page, blocks, leases.heaps());
+            let left_for_stocks = left.saturating_sub(reserved);
+            let plan = Plan::new::<S>(page, blocks, &leases, left_for_stocks);
             let metadata = plan.total + 2 * METADATA_FENCE;
             let Some(metadata_outside) = system.reserve(metadata, page) else {
                 // SAFETY: the reservation just made, unused.
@@ -141,12 +173,12 @@ impl<S: System> Arena<S> {
                 continue;
             };
             let start = metadata_outside + METADATA_FENCE;
+            let at_once = plan.at_once(page, &leases);
             // SAFETY: parts of the reservations just made.
             let usable = unsafe {
                 system.forbid_huge_pages(region, bytes.min(grow::SMALL_PAGES_BELOW));
                 system.forbid_huge_pages(start, plan.total);
-                system.commit(start, size_of::<Self>().next_multiple_of(page))
-                    && system.commit(start + plan.zones, plan.total - plan.zones)
+                system.commit(start, at_once)
             };
             if !usable {
                 // A smaller one needs less, and what was reserved would be lost.
@@ -158,25 +190,19 @@ impl<S: System> Arena<S> {
                 continue;
             }
             let arena = Self {
-                tables: Tables {
-                    tags: start + plan.tags,
-                    locals: start + plan.locals,
-                    remotes: start + plan.remotes,
-                    far_bits: start + plan.far_bits,
-                    blocks: start + plan.blocks,
-                    zones: start + plan.zones,
-                    region,
-                },
+                tables: plan.tables(start, region),
                 blocks: blocks as u32,
                 heaps: start + plan.heaps,
+                first_heaps_end: start + at_once,
+                maps: start + plan.maps,
                 leases,
                 pools: [const { Pool::new() }; crate::class::CLASSES],
                 direct: DirectMappings::new(),
                 purger: Purger::new(),
                 populated: Populated::new(),
                 zeroing: Zeroing::default(),
-                magazines: Stock::new(order::MAGAZINES),
-                outboxes: Stock::new(order::OUTBOXES),
+                magazines: Stock::at(order::MAGAZINES, start + plan.magazines, left_for_stocks),
+                outboxes: Stock::at(order::OUTBOXES, start + plan.outboxes, left_for_stocks),
                 hardening: Hardening::new(secret),
                 shut: Shut::new(),
                 tally: Tally::default(),
@@ -189,12 +215,7 @@ impl<S: System> Arena<S> {
             };
             let place = at::<Self>(start);
             // SAFETY: committed above, aligned to a page, large enough, and nobody else's.
-            let arena = unsafe {
-                place.write(arena);
-                &*place
-            };
-            arena.magazines.prepare(&arena.system);
-            arena.outboxes.prepare(&arena.system);
+            unsafe { place.write(arena) };
             return NonNull::new(place);
         }
         None
@@ -208,19 +229,8 @@ impl<S: System> Arena<S> {
         // SAFETY: the caller is the only user; the arena is moved out of its place before that
         // goes.
         let arena = unsafe { this.read() };
-        for heap in arena.all_heaps() {
-            let (map, bytes) = heap.map_reservation();
-            if bytes > 0 {
-                // SAFETY: reserved for this heap alone.
-                unsafe { arena.system.unmap(map, bytes) };
-            }
-        }
         // SAFETY: the caller is the only user.
-        unsafe {
-            arena.magazines.unmap(&arena.system);
-            arena.outboxes.unmap(&arena.system);
-            arena.hardening.unmap(&arena.system);
-        }
+        unsafe { arena.hardening.unmap(&arena.system) };
         arena.direct.unmap_all(&arena.system);
         let (start, bytes) = arena.metadata;
         let (fence, reserved) = grow::fenced(arena.region_bytes());
@@ -316,6 +326,12 @@ impl<S: System> Arena<S> {
         unsafe { at::<Heap>(self.heaps).add(usize::from(id) - 1) }
     }
 
+    /// Where the map of that number stands, of as many bytes as there are granules.
+    pub(crate) fn map_place(&self, n: usize) -> usize {
+        debug_assert!(n < self.leases.maps());
+        self.maps + n * (self.granules() as usize).next_multiple_of(self.system.page_size())
+    }
+
     /// The heap of that number, which has been made.
     #[inline]
     pub(crate) fn heap(&self, id: u16) -> &Heap {
@@ -386,18 +402,20 @@ impl<S: System> Arena<S> {
     /// Commits the tables of a whole zone. Committing twice does no harm.
     fn commit_tables_of(&self, zone: u32) -> bool {
         let page = self.system.page_size();
-        let granules = ZONE >> GRANULE_SHIFT;
-        let tables = &self.tables;
+        let (granules, tables) = (ZONE >> GRANULE_SHIFT, &self.tables);
+        let (all_granules, all_blocks) = (self.granules() as usize, self.blocks as usize);
+        let of_granules = |table, size| (table, size * granules, size * all_granules);
+        let of_blocks = |table, size| (table, size * ZONE_BLOCKS as usize, size * all_blocks);
         let parts = [
-            (tables.tags, tables.locals, size_of::<Tag>() * granules),
-            (tables.locals, tables.remotes, size_of::<SlabLocal>() * granules),
-            (tables.remotes, tables.far_bits, size_of::<Remote>() * granules),
-            (tables.far_bits, tables.blocks, size_of::<FarBits>() * granules),
-            (tables.blocks, tables.zones, size_of::<BlockEntry>() * ZONE_BLOCKS as usize),
+            of_granules(tables.tags, size_of::<Tag>()),
+            of_granules(tables.locals, size_of::<SlabLocal>()),
+            of_granules(tables.remotes, size_of::<Remote>()),
+            of_granules(tables.far_bits, size_of::<FarBits>()),
+            of_blocks(tables.blocks, size_of::<BlockEntry>()),
         ];
-        parts.into_iter().all(|(table, end, bytes)| {
-            let from = (table + zone as usize * bytes) / page * page;
-            let to = (table + (zone as usize + 1) * bytes).next_multiple_of(page).min(end);
+        parts.into_iter().all(|(table, bytes, all)| {
+            let from = table + zone as usize * bytes / page * page;
+            let to = table + ((zone as usize + 1) * bytes).min(all).next_multiple_of(page);
             // SAFETY: inside the table, which is inside the metadata's reservation.
             from >= to || unsafe { self.system.commit(from, to - from) }
         })

@@ -84,10 +84,9 @@ pub struct Heap {
     /// Where granules for slabs, and where those for runs come from.
     pub(crate) slab_home: Home,
     pub(crate) run_home: Home,
-    /// The map: its address, the granules it is committed for, and the bytes reserved for it.
+    /// The map: its address, and the granules it is committed for.
     map: usize,
     mapped: AtomicU32,
-    map_bytes: usize,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
@@ -165,18 +164,13 @@ impl<'a> Held<'a> {
 }
 
 impl Heap {
-    /// Makes a heap with the given number, and a map reserved at `map`, field by field: a whole one
-    /// on the stack would stay resident there, in each thread that makes one.
+    /// Makes a heap with the given number and the map at `map`, field by field: a whole one on the
+    /// stack would stay resident there, in each thread that makes one.
     ///
     /// # Safety
     /// The place is the caller's, and aligned.
     #[inline(never)]
-    pub(crate) unsafe fn make_at(
-        place: *mut Self,
-        id: u16,
-        exclusive: bool,
-        (map, map_bytes): (usize, usize),
-    ) {
+    pub(crate) unsafe fn make_at(place: *mut Self, id: u16, exclusive: bool, map: usize) {
         // SAFETY: the caller's promise; each is a field of the place, and none is left out.
         unsafe {
             (&raw mut (*place).lock).write(Lock::new(order::HEAP));
@@ -189,7 +183,6 @@ impl Heap {
             (&raw mut (*place).run_home).write(Home::default());
             (&raw mut (*place).map).write(map);
             (&raw mut (*place).mapped).write(AtomicU32::new(0));
-            (&raw mut (*place).map_bytes).write(map_bytes);
             let none = [Attached::default(); SMALL_CLASSES + 1];
             (&raw mut (*place).attached).write(UnsafeCell::new(none));
             (&raw mut (*place).medium).write(UnsafeCell::new(MediumBins::new()));
@@ -255,11 +248,6 @@ impl Heap {
     pub fn mapped(&self) -> usize {
         // Relaxed: written by this heap's holder; others only come by it through a lease.
         self.mapped.load(Ordering::Relaxed) as usize
-    }
-
-    /// The map's reservation, if this heap has one of its own.
-    pub(crate) fn map_reservation(&self) -> (usize, usize) {
-        (self.map, self.map_bytes)
     }
 
     /// Where other threads send what they freed of this heap's, if they do for the class.
@@ -353,7 +341,7 @@ impl<S: System> Arena<S> {
         let page = self.system.page_size();
         let granules = self.committed_blocks() * BLOCK_GRANULES;
         let bytes = (granules as usize).next_multiple_of(page);
-        // SAFETY: inside the map's reservation, which is as long as the region has granules.
+        // SAFETY: inside the map's place, which is as long as the region has granules.
         let done = unsafe { self.system.commit(heap.map, bytes) };
         if done {
             heap.mapped.store(granules, Ordering::Relaxed);

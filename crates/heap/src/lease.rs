@@ -53,6 +53,22 @@ impl Leases {
         usize::from(self.shared) + usize::from(self.exclusive)
     }
 
+    /// How many there are up to the first exclusive one.
+    pub(crate) fn first_heaps(&self) -> usize {
+        usize::from(self.shared) + 1
+    }
+
+    /// How many maps there are for them: one for each exclusive heap, and one for the others.
+    pub(crate) fn maps(&self) -> usize {
+        usize::from(self.exclusive) + 1
+    }
+
+    /// The number of a heap's map. That of the first exclusive heap, the only one in many
+    /// processes, comes first.
+    fn map_of(&self, id: u16) -> usize {
+        usize::from(id.checked_sub(self.shared + 1).unwrap_or(self.exclusive))
+    }
+
     /// How many exclusive heaps were made so far.
     pub(crate) fn exclusive_made(&self) -> u16 {
         // Relaxed: a figure for policies.
@@ -141,8 +157,7 @@ impl<S: System> Arena<S> {
                 return None;
             }
             let id = leases.shared + 1 + made;
-            let map = self.reserve_map()?;
-            self.make_heap(id, true, map).or_else(|| self.unreserve_map(map))?;
+            self.make_heap(id, true)?;
             // Release pairs with the Acquire in `made`.
             leases.exclusive_made.store(made + 1, Ordering::Release);
             Some(self.heap(id))
@@ -161,16 +176,8 @@ impl<S: System> Arena<S> {
             if made != 0 {
                 return made;
             }
-            let Some(map) = self.reserve_map() else {
+            if !(1..=leases.shared).all(|id| self.make_heap(id, false).is_some()) {
                 return 0;
-            };
-            for id in 1..=leases.shared {
-                // The map is one for all; the first heap stands for its reservation.
-                let own = if id == 1 { map.1 } else { 0 };
-                let heap = self.make_heap(id, false, (map.0, own));
-                if heap.or_else(|| self.unreserve_map(map)).is_none() {
-                    return 0;
-                }
             }
             // Release pairs with the Acquire above and in `made`.
             leases.shared_made.store(leases.shared, Ordering::Release);
@@ -178,34 +185,20 @@ impl<S: System> Arena<S> {
         })
     }
 
-    fn reserve_map(&self) -> Option<(usize, usize)> {
-        let page = self.system.page_size();
-        let bytes = (self.granules() as usize).next_multiple_of(page);
-        let map = self.system.reserve(bytes, page)?;
-        // SAFETY: the reservation just made.
-        unsafe { self.system.forbid_huge_pages(map, bytes) };
-        Some((map, bytes))
-    }
-
-    /// Gives a reservation back because the heap that it is for could not be made.
-    fn unreserve_map(&self, (map, bytes): (usize, usize)) -> Option<()> {
-        // SAFETY: the reservation just made: heaps that were made with it are nobody's yet, and are
-        // made again with another.
-        unsafe { self.system.unmap(map, bytes) };
-        None
-    }
-
-    fn make_heap(&self, id: u16, exclusive: bool, map: (usize, usize)) -> Option<()> {
-        let page = self.system.page_size();
+    fn make_heap(&self, id: u16, exclusive: bool) -> Option<()> {
         let place = self.heap_place(id);
-        let from = place.addr() / page * page;
-        let to = (place.addr() + size_of::<Heap>()).next_multiple_of(page);
-        // SAFETY: inside the part of the metadata planned for heaps; the rights of neighbouring
-        // heaps on the same page do not change.
-        if !unsafe { self.system.commit(from, to - from) } {
-            return None;
+        let end = place.addr() + size_of::<Heap>();
+        if end > self.first_heaps_end {
+            let page = self.system.page_size();
+            let from = place.addr() / page * page;
+            // SAFETY: inside the part of the metadata planned for heaps; the rights of neighbouring
+            // heaps on the same page do not change.
+            if !unsafe { self.system.commit(from, end.next_multiple_of(page) - from) } {
+                return None;
+            }
         }
-        // SAFETY: committed just now, and nobody knows of this heap yet.
+        let map = self.map_place(self.leases.map_of(id));
+        // SAFETY: committed, and nobody knows of this heap yet.
         unsafe { Heap::make_at(place, id, exclusive, map) };
         Some(())
     }

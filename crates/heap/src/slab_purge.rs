@@ -168,15 +168,13 @@ impl<S: System> Arena<S> {
         let bits = self.bits(g);
         // SAFETY: the caller holds the slab.
         let (carved, fresh) = unsafe { ((*self.local(g)).carved, (*self.local(g)).fresh) };
-        let free = grid.free_pages(|n| {
-            let untouched = match usize::from(carved).saturating_sub(n * 64) {
-                // Not resident.
-                _ if fresh => 0,
-                0 => u64::MAX,
-                64.. => 0,
-                carved => u64::MAX << carved,
-            };
-            freed::look(bits.word(n)) | untouched
+        // What was never touched is not resident where all of the slab was clean.
+        let untouched = if fresh { 0 } else { u64::MAX };
+        let free = grid.free_pages(|n| match usize::from(carved).saturating_sub(n * 64) {
+            // None of these was ever out, so that none has a bit, and the word is left alone.
+            0 => untouched,
+            64.. => freed::look(bits.word(n)),
+            carved => freed::look(bits.word(n)) | untouched << carved,
         });
         self.purge_free_pages(grid, g, free, look);
     }

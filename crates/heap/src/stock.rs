@@ -43,12 +43,26 @@ pub(crate) struct Stock<T> {
 }
 
 impl<T: Stocked> Stock<T> {
-    /// None yet; they are made under a lock of the given rank.
+    /// None yet; they are made under a lock of the given rank, in a reservation of their own.
     pub(crate) const fn new(rank: &'static Rank) -> Self {
+        Self::with_place(rank, 0, 0)
+    }
+
+    /// None yet, and [`Stock::bytes`] of address space left for them at `place`, a page's start.
+    pub(crate) fn at(rank: &'static Rank, place: usize, address_space_left: usize) -> Self {
+        Self::with_place(rank, place, Self::bytes(address_space_left))
+    }
+
+    /// Bytes of address space to set aside for all that there may be: a number of steps.
+    pub(crate) fn bytes(address_space_left: usize) -> usize {
+        grow::stock(T::MOST * size_of::<T>(), address_space_left) / STEP * STEP
+    }
+
+    const fn with_place(rank: &'static Rank, place: usize, bytes: usize) -> Self {
         Self {
             lock: Lock::new(rank),
-            place: AtomicUsize::new(0),
-            reserved: AtomicUsize::new(0),
+            place: AtomicUsize::new(place),
+            reserved: AtomicUsize::new(bytes),
             committed: AtomicUsize::new(0),
             made: AtomicU32::new(0),
             idle: IndexStack::new(),
@@ -134,18 +148,13 @@ impl<T: Stocked> Stock<T> {
         done
     }
 
-    /// Sets address space aside before anything is needed: how much is left can be asked for then,
-    /// for which a filter of system calls may end the process later. Where there is none, that is
-    /// tried again when something is needed.
-    pub(crate) fn prepare<S: System>(&self, system: &S) {
-        self.lock.hold(|| self.place.load(Ordering::Relaxed) != 0 || self.reserve(system));
-    }
-
     /// Sets address space aside for all that there may be.
     fn reserve<S: System>(&self, system: &S) -> bool {
         let page = system.page_size();
-        let most = T::MOST * size_of::<T>();
-        let bytes = grow::stock(most, system.address_space_left()).next_multiple_of(page);
+        let bytes = Self::bytes(system.address_space_left()).next_multiple_of(page);
+        if bytes == 0 {
+            return false;
+        }
         let Some(place) = system.reserve(bytes, page.max(align_of::<T>())) else { return false };
         self.reserved.store(bytes, Ordering::Relaxed);
         self.place.store(place, Ordering::Relaxed);
@@ -162,7 +171,7 @@ impl<T: Stocked> Stock<T> {
         self.idle.push(n as u32, |n| self.link(n));
     }
 
-    /// Gives the address space back to the system.
+    /// Gives the address space back to the system, if it is a reservation of the stock's own.
     ///
     /// # Safety
     /// Nobody uses the stock any longer.

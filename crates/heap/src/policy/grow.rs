@@ -44,6 +44,13 @@ pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     sizes.map(|size| size / BLOCK * BLOCK).take_while(|&size| size >= SMALLEST)
 }
 
+/// How much of the first heaps, which take so many bytes with that of the first thread, to commit
+/// together with what every process needs: all, which saves a call, unless that is much, since it
+/// counts against a limit on data.
+pub fn heaps_at_once(bytes: usize) -> usize {
+    if bytes <= 128 << 10 { bytes } else { 0 }
+}
+
 /// The bytes to reserve for what threads lease one each, of which there may be `most` bytes: an
 /// eighth of the address space that is left at most. Under a limit the program's threads need it
 /// for their stacks.
