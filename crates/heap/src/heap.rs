@@ -20,7 +20,7 @@ use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
-use crate::policy::retain;
+use crate::policy::{grow, retain};
 use crate::reclaim::Holder;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
@@ -319,7 +319,7 @@ impl Heap {
     }
 
     fn map_entry(&self, g: Granule) -> &AtomicU8 {
-        // SAFETY: the map is committed there: an entry is used only once it has been set.
+        // SAFETY: the map is committed there: no entry is used before.
         unsafe { &*at::<AtomicU8>(self.map + g.0 as usize) }
     }
 }
@@ -344,6 +344,13 @@ impl<S: System> Arena<S> {
         // SAFETY: inside the map's place, which is as long as the region has granules.
         let done = unsafe { self.system.commit(heap.map, bytes) };
         if done {
+            let new_pages = (heap.mapped().next_multiple_of(page)..bytes).step_by(page);
+            for n in new_pages.take(grow::MAP_PAGES_TOUCHED) {
+                // Writes, and changes nothing, so that the page takes one fault: `free` reads the
+                // map before anything is written there. An exchange, since others may share it.
+                let entry = heap.map_entry(Granule(n as u32));
+                let _ = entry.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
             heap.mapped.store(granules, Ordering::Relaxed);
         }
         done

@@ -9,6 +9,10 @@ pub const SMALL_PAGES_BELOW: usize = 16 << 20;
 /// The largest region that is reserved.
 pub const LARGEST: usize = 1 << 40;
 
+/// How many pages of a heap's map are written to at once when it is extended, each for 128 MiB of
+/// the region: more would take a call longer than it may.
+pub const MAP_PAGES_TOUCHED: usize = 64;
+
 /// Blocks to commit beyond `committed`, when `wanted` are needed and `reserved` exist.
 ///
 /// Committing costs one system call and no memory, but counts against overcommit and data limits:

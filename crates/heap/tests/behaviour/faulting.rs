@@ -65,3 +65,16 @@ fn what_is_known_of_blocks_takes_one_fault_a_page() {
     assert!(taken < 55, "{taken} page faults");
     thread.free(run);
 }
+
+#[test]
+fn whether_a_thread_keeps_an_object_is_known_without_a_fault() {
+    let estate = Estate::new(Fake::new());
+    let (mut owner, mut freer) = (Thread::new(&estate), Thread::new(&estate));
+    // Each on another page of a heap's map.
+    let runs: Vec<_> = (0..20).map(|_| owner.alloc(128 << 20).unwrap()).collect();
+    let own = freer.alloc(100).unwrap();
+    let taken = faults_in(|| freer.free_all(runs.iter().copied()));
+    // None; one for each page when the map was read first.
+    assert!(taken < 10, "{taken} page faults");
+    freer.free(own);
+}
