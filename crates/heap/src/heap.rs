@@ -347,7 +347,8 @@ impl<S: System> Arena<S> {
             let new_pages = (heap.mapped().next_multiple_of(page)..bytes).step_by(page);
             for n in new_pages.take(grow::MAP_PAGES_TOUCHED) {
                 // Writes, and changes nothing, so that the page takes one fault: `free` reads the
-                // map before anything is written there. An exchange, since others may share it.
+                // map before anything is written there. An exchange, since other shared heaps have
+                // the same map; Relaxed, since it says nothing.
                 let entry = heap.map_entry(Granule(n as u32));
                 let _ = entry.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
             }

@@ -31,7 +31,7 @@ pub(crate) trait Stocked {
 pub(crate) struct Stock<T> {
     /// Held while making one.
     pub(crate) lock: Lock,
-    /// Where they stand; 0 before there are any. Written with the lock held.
+    /// Where they stand; 0 before that is known. Written with the lock held.
     place: AtomicUsize,
     /// Bytes reserved there. Written with the lock held.
     reserved: AtomicUsize,
@@ -148,7 +148,7 @@ impl<T: Stocked> Stock<T> {
         done
     }
 
-    /// Sets address space aside for all that there may be.
+    /// Sets address space aside for all that there may be, where that was not done for them.
     fn reserve<S: System>(&self, system: &S) -> bool {
         let page = system.page_size();
         let bytes = Self::bytes(system.address_space_left()).next_multiple_of(page);

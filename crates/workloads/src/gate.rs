@@ -25,6 +25,7 @@ pub(crate) struct Gate {
     /// A thread has arrived. Not of interest to those who are there: if each of a hundred woke up
     /// for every one that comes, those that still work would have no processor.
     arrival: Condvar,
+    /// The gate is open.
     opening: Condvar,
 }
 

@@ -84,6 +84,13 @@ mod tests {
     }
 
     #[test]
+    fn the_first_heaps_are_committed_with_the_arena_unless_they_are_many() {
+        assert_eq!(heaps_at_once(48 << 10), 48 << 10);
+        assert_eq!(heaps_at_once(128 << 10), 128 << 10);
+        assert_eq!(heaps_at_once((128 << 10) + 1), 0);
+    }
+
+    #[test]
     fn what_threads_lease_takes_an_eighth_of_what_a_limit_leaves() {
         assert_eq!(stock(64 << 20, usize::MAX), 64 << 20);
         assert_eq!(stock(64 << 20, 128 << 20), 16 << 20);

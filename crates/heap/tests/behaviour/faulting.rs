@@ -3,6 +3,7 @@
 //! which all processors are stopped that the program runs on.
 
 use crate::support::{Estate, Thread};
+use freehold_heap::policy::grow::MAP_PAGES_TOUCHED;
 use freehold_sys::fake::Fake;
 use std::fs;
 
@@ -77,4 +78,18 @@ fn whether_a_thread_keeps_an_object_is_known_without_a_fault() {
     // None; one for each page when the map was read first.
     assert!(taken < 10, "{taken} page faults");
     freer.free(own);
+}
+
+#[test]
+fn a_map_that_is_extended_by_much_is_not_written_to_as_a_whole() {
+    let estate = Estate::new(Fake::new());
+    let (mut owner, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    // What a map tells of on three times as many pages.
+    let run = owner.alloc(MAP_PAGES_TOUCHED * 3 * (128 << 20)).unwrap();
+    let mut own = 0;
+    let taken = faults_in(|| own = other.alloc(100).unwrap());
+    let most = MAP_PAGES_TOUCHED as u64;
+    assert!((most..2 * most).contains(&taken), "{taken} page faults");
+    other.free(own);
+    owner.free(run);
 }
