@@ -111,10 +111,19 @@ pub struct Heap {
     /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
     /// written nearby.
     receives: AtomicBool,
+    /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
+    answers: AtomicBool,
 }
 
 // SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
 unsafe impl Sync for Heap {}
+
+/// Stores a hint if it is news, so that those who read it keep their lines. Relaxed: a hint.
+fn set(hint: &AtomicBool, value: bool) {
+    if hint.load(Ordering::Relaxed) != value {
+        hint.store(value, Ordering::Relaxed);
+    }
+}
 
 /// A heap whose lock is held.
 pub struct Held<'a> {
@@ -196,6 +205,7 @@ impl Heap {
             (&raw mut (*place).furnished).write(AtomicBool::new(false));
             (&raw mut (*place).used).write(AtomicU64::new(0));
             (&raw mut (*place).receives).write(AtomicBool::new(false));
+            (&raw mut (*place).answers).write(AtomicBool::new(false));
         }
     }
 
@@ -223,9 +233,18 @@ impl Heap {
 
     /// Notes whether it has.
     pub(crate) fn set_receives(&self, receives: bool) {
-        if self.receives() != receives {
-            self.receives.store(receives, Ordering::Relaxed);
-        }
+        set(&self.receives, receives);
+    }
+
+    /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
+    pub(crate) fn answers(&self) -> bool {
+        // Relaxed: a hint.
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it has.
+    pub(crate) fn set_answers(&self, answers: bool) {
+        set(&self.answers, answers);
     }
 
     /// Takes the heap's lock.
@@ -315,6 +334,7 @@ impl Heap {
         let place = &self.magazines[usize::from(class.0)];
         let full = self.inbox(class)?.take(place.load(Ordering::Relaxed))?;
         place.store(0, Ordering::Relaxed);
+        self.set_answers(true);
         Some(at(full))
     }
 

@@ -30,6 +30,10 @@ const WORTH_SENDING: usize = 4;
 /// How many objects go home on their own after a parcel was refused.
 const REST: u16 = 256 * ROUNDS as u16;
 
+/// How many do after one was refused because its owner has not taken the first yet: it may be about
+/// to.
+const REST_UNTIL_ANSWERED: u16 = 4 * ROUNDS as u16;
+
 /// If fewer parcels than this may wait in an inbox, none are sent: most would be refused, and slabs
 /// of which some objects wait and some are sent home become whole later than with either.
 const FEWEST: usize = 4;
@@ -174,6 +178,8 @@ impl<S: System> Arena<S> {
             // SAFETY: the magazine is this thread's.
             unsafe { (*magazine).note_rounds(rounds) };
             let owner = self.heap(parcel.owner);
+            let answers = owner.answers();
+            let most = if answers { most } else { retain::PARCELS_UNTIL_ANSWERED };
             let put = owner.inbox(class).and_then(|inbox| inbox.put(magazine.addr(), most));
             if let Some(spare) = put {
                 owner.set_receives(true);
@@ -183,7 +189,7 @@ impl<S: System> Arena<S> {
                 parcel.owner = NOBODY;
                 return None;
             }
-            parcel.rest = REST;
+            parcel.rest = if answers { REST } else { REST_UNTIL_ANSWERED };
         }
         Some(parcel.empty())
     }
@@ -219,6 +225,7 @@ impl Heap {
         mut each: impl FnMut(Class, &[usize]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());
+        self.set_answers(false);
         for n in 1..=PARCEL_CLASSES {
             let class = Class(n as u8);
             let Some(inbox) = self.inbox(class).filter(|inbox| inbox.is_open()) else { continue };

@@ -126,6 +126,10 @@ pub fn inbox_parcels(used: usize, heaps: usize, parcels: usize) -> usize {
     (all / heaps / parcels.max(1)).clamp(1, inbox::SLOTS)
 }
 
+/// How many parcels may wait in an inbox whose owner has not taken any, of whatever class: it may
+/// never do so.
+pub const PARCELS_UNTIL_ANSWERED: usize = 1;
+
 /// Parcels after which a thread relies on what it sees of who receives any.
 const PARCELS_UNTIL_KNOWN: u32 = 2048;
 

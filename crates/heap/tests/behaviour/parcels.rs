@@ -79,6 +79,28 @@ fn a_thread_that_stops_allocating_is_not_sent_without_bound() {
 }
 
 #[test]
+fn a_thread_that_takes_nothing_is_sent_one_parcel_of_a_class_and_others_more() {
+    let estate = Estate::new(Fake::new());
+    // SAFETY: no thread is doing anything when this is asked.
+    let out = || unsafe { estate.arena().check() }.objects_out;
+    for (size, parcel) in [(16, 30), (100, 30), (500, 30), (1024, 16)] {
+        let mut owner = Thread::new(&estate);
+        let objects = alloc_many(&mut owner, 3000, size);
+        let at_hand = out() - objects.len();
+        // What a thread that ends had on its way goes home, but for what was sent.
+        Thread::new(&estate).free_all(objects);
+        assert_eq!(out() - at_hand, parcel, "size {size}: what waits for who has taken nothing");
+        let objects = alloc_many(&mut owner, 3000, size);
+        let at_hand = out() - objects.len();
+        Thread::new(&estate).free_all(objects);
+        let waiting = out() - at_hand;
+        assert!(waiting >= 4 * parcel, "size {size}: {waiting} wait for who has taken some");
+        drop(owner);
+        assert_eq!(out(), 0, "size {size}");
+    }
+}
+
+#[test]
 fn objects_of_many_owners_find_their_ways() {
     let estate = Estate::new(Fake::new());
     let mut random = Random::new();
