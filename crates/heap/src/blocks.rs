@@ -286,6 +286,10 @@ impl<S: System> Arena<S> {
                 dirty |= u64::from(touched) << i;
             }
             entry.dirty.fetch_or(dirty, Ordering::Relaxed);
+            // Read first: mostly they are that already.
+            if entry.worn.load(Ordering::Relaxed) & bits != bits {
+                entry.worn.fetch_or(bits, Ordering::Relaxed);
+            }
             entry.whole.release(bits);
             true
         });

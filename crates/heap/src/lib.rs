@@ -54,6 +54,7 @@ mod slab;
 mod slab_purge;
 mod sparse;
 mod stock;
+mod table_purge;
 pub mod tables;
 mod take;
 pub mod tally;

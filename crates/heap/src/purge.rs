@@ -275,6 +275,9 @@ impl<S: System> Arena<S> {
             dirty = dirty.saturating_sub(purged);
         }
         self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
+        if at_rest {
+            self.purge_tables();
+        }
         Ok(!at_rest)
     }
 
@@ -333,11 +336,12 @@ impl<S: System> Arena<S> {
         purge::Recent { peak, boost, gaps }
     }
 
-    /// Purges everything that is free and dirty. Returns the bytes purged.
+    /// Purges everything that is free and dirty, and the tables of what is wholly free. Returns the
+    /// bytes purged but for those.
     pub fn purge_all(&self) -> usize {
         self.give_back_shut();
         self.release_ready();
-        self.purger.lock.hold(|| {
+        let purged = self.purger.lock.hold(|| {
             let purged = self.purge_some(usize::MAX, 1);
             let page = self.system.page_size();
             // A huge page is as many pages as entries fit into a page.
@@ -345,7 +349,9 @@ impl<S: System> Arena<S> {
                 self.purge_around();
             }
             purged
-        })
+        });
+        self.purge_tables();
+        purged
     }
 
     /// Purges wholly free blocks that nobody has touched, since others may have that share a huge

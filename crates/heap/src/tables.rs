@@ -168,6 +168,7 @@ impl<'a> Bits<'a> {
 }
 
 const _: () = {
+    assert!(size_of::<ZoneEntry>() == 128);
     assert!(size_of::<SlabWord<Count>>() == size_of::<AtomicU64>());
     assert!(size_of::<SlabWord<Mask>>() == size_of::<AtomicU64>());
     assert!(size_of::<Tag>() == 4);
@@ -197,6 +198,8 @@ pub struct ZoneEntry {
     pub open: AtomicU64,
     /// Blocks that a heap takes its granules from.
     pub home: AtomicU64,
+    /// Blocks that have been in use since their [tables](crate::table_purge) were purged.
+    pub worn: AtomicU64,
     /// For each open block, the longest run of free granules it may have.
     pub longest: [AtomicU8; 64],
 }

@@ -93,3 +93,25 @@ fn a_map_that_is_extended_by_much_is_not_written_to_as_a_whole() {
     other.free(own);
     owner.free(run);
 }
+
+#[test]
+fn tables_that_were_purged_take_one_fault_a_page_when_they_are_used_again() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    // Of 40 blocks, whose local parts and words are on a page each.
+    let mut objects = vec![0; 40 * 64 * 16];
+    let mut fill = |objects: &mut Vec<usize>| {
+        for object in objects.iter_mut() {
+            *object = thread.alloc(2048).unwrap();
+        }
+    };
+    fill(&mut objects);
+    Thread::new(&estate).free_all(objects.iter().copied());
+    // What the thread has at hand keeps a block or two in use.
+    estate.arena().purge_all();
+    let taken = faults_in(|| fill(&mut objects));
+    // 80 and 28 for all else. That a word is free before it is used, debug builds look at first.
+    let most = if cfg!(debug_assertions) { 168 } else { 128 };
+    assert!((80..most).contains(&taken), "{taken} page faults");
+    thread.free_all(objects);
+}

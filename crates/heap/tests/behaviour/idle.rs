@@ -1,7 +1,7 @@
 //! What the background thread purges.
 
 use crate::support::{Estate, Thread};
-use freehold_heap::layout::GRANULE;
+use freehold_heap::layout::{BLOCK, GRANULE};
 use freehold_heap::policy::purge::{LOOK_MILLISECONDS, STEP, TICK_MILLISECONDS, TRIM_MILLISECONDS};
 use freehold_heap::purge::Watch;
 use freehold_sys::fake::Fake;
@@ -190,4 +190,55 @@ fn a_little_that_is_claimed_keeps_only_a_little() {
     burst(thread, 4);
     let (dirty, more) = tick(&estate, &mut watch);
     assert!((4..=8).contains(&dirty) && more, "{dirty} MiB");
+}
+
+/// Bytes of tables that were purged so far: what the system was asked for, without the rest.
+fn purged_of_tables(estate: &Estate<Fake>) -> usize {
+    estate.arena().system().purged() - estate.arena().purged_bytes()
+}
+
+#[test]
+fn the_tables_of_blocks_that_nobody_uses_are_returned_at_rest() {
+    const BLOCKS: usize = 24;
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    // Slabs of objects of 64 bytes have bits in every table.
+    let objects = || {
+        let mut thread = Thread::new(&estate);
+        let objects: Vec<_> = (0..BLOCKS * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
+        thread.free_all(objects);
+    };
+    objects();
+    let mut watch = Watch::default();
+    while tick(&estate, &mut watch).1 {
+        assert_eq!(purged_of_tables(&estate), 0, "it is not at rest yet");
+    }
+    // Of three tables a page, a page, and three pages and an eighth for each block.
+    let purged = purged_of_tables(&estate);
+    assert!(purged >= BLOCKS * 4 * 4096, "{purged} bytes of tables of {BLOCKS} blocks");
+    estate.arena().purge_all();
+    assert_eq!(purged_of_tables(&estate), purged, "what was purged was purged again");
+    objects();
+    estate.arena().purge_all();
+    assert!(purged_of_tables(&estate) >= 2 * purged - 4096, "what was used again was not purged");
+    // SAFETY: all threads are gone.
+    assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
+}
+
+#[test]
+fn the_tables_of_a_block_of_which_something_is_in_use_stay() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let objects: Vec<_> = (0..24 * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
+    let is_kept = |n: usize| n.is_multiple_of(BLOCK / 64);
+    let (kept, others): (Vec<_>, Vec<_>) =
+        objects.into_iter().enumerate().partition(|&(n, _)| is_kept(n));
+    thread.free_all(others.into_iter().map(|(_, object)| object));
+    drop(thread);
+    estate.arena().purge_all();
+    assert!(estate.arena().purged_bytes() > 20 * BLOCK, "everything else was purged");
+    assert_eq!(purged_of_tables(&estate), 0);
+    Thread::new(&estate).free_all(kept.into_iter().map(|(_, object)| object));
+    // SAFETY: all threads are gone.
+    assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
 }

@@ -1,0 +1,79 @@
+//! Purging the tables of blocks that nobody uses.
+//!
+//! What is known of a block's granules is three to six pages of tables. They stay resident when the
+//! block is wholly free and purged: of a program that had gigabytes, many megabytes. So, when the
+//! program has come to rest, whoever purges owns such blocks for a moment, like any other claimer,
+//! and purges the pages that tell of nothing but them.
+//!
+//! That changes nothing that anybody may read. A granule that nobody has has no tag, its word and
+//! its bits are zero, as is a purged page, and its local part is written by whoever claims it
+//! before it is read. The tags are left alone: they are a hundredth of that.
+
+use crate::arena::Arena;
+use crate::layout::{BLOCK_GRANULES, Block, ZONE_BLOCKS};
+use crate::tables::{FarBits, Remote, SlabLocal};
+use freehold_sync::atomic::Ordering;
+use freehold_sync::granules::mask;
+use freehold_sys::System;
+
+/// Blocks that are owned at once, at most: few, so that who wants some finds others, and as many as
+/// share a page of their local parts where pages are of 64 KiB.
+const AT_ONCE: u32 = 16;
+
+impl<S: System> Arena<S> {
+    /// Purges the tables of all blocks that are wholly free and clean, and were in use since that
+    /// was done last. Returns the bytes that they may have taken.
+    pub(crate) fn purge_tables(&self) -> usize {
+        let mut purged = 0;
+        for (n, zone) in self.zones() {
+            for first in (0..ZONE_BLOCKS).step_by(AT_ONCE as usize) {
+                // Relaxed: hints, and the claim decides.
+                let worn = zone.worn.load(Ordering::Relaxed) & !zone.dirty.load(Ordering::Relaxed);
+                let mut left = zone.whole.look() & worn & mask(first, AT_ONCE);
+                while left != 0 {
+                    let at = left.trailing_zeros();
+                    let count = (left >> at).trailing_ones();
+                    left &= !mask(at, count);
+                    purged += self.purge_tables_of(Block(n * ZONE_BLOCKS + at), count);
+                }
+            }
+        }
+        purged
+    }
+
+    /// Purges the tables of `count` blocks of a zone, if they are wholly free.
+    fn purge_tables_of(&self, first: Block, count: u32) -> usize {
+        // So that a fork finds none of them owned.
+        self.purger.lock.hold(|| {
+            let zone = self.zone(first.zone());
+            let blocks = mask(first.0 % ZONE_BLOCKS, count);
+            if zone.whole.claim(|whole| (whole & blocks == blocks).then_some(blocks)).is_none() {
+                return 0;
+            }
+            let [locals, remotes, far_bits] = [
+                (self.tables.locals, size_of::<SlabLocal>()),
+                (self.tables.remotes, size_of::<Remote>()),
+                (self.tables.far_bits, size_of::<FarBits>()),
+            ]
+            .map(|(table, size)| {
+                self.purge_part(table, size * BLOCK_GRANULES as usize, first, count)
+            });
+            // Relaxed: a hint. While they are owned nobody else says that they are worn.
+            zone.worn.fetch_and(!blocks, Ordering::Relaxed);
+            zone.whole.release(blocks);
+            locals + remotes + far_bits
+        })
+    }
+
+    /// Purges the pages of a table that tell of these blocks alone, of which it has so many bytes
+    /// each. Returns the bytes purged.
+    fn purge_part(&self, table: usize, bytes: usize, first: Block, count: u32) -> usize {
+        let page = self.system.page_size();
+        let from = (table + first.0 as usize * bytes).next_multiple_of(page);
+        let to = (table + (first.0 + count) as usize * bytes) / page * page;
+        // SAFETY: inside the table, where it is committed, since the blocks are; the caller owns
+        // the blocks, so that nobody writes there, and who reads finds zero before and after.
+        let is_purged = from < to && unsafe { self.system.purge(from, to - from) };
+        if is_purged { to - from } else { 0 }
+    }
+}
