@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use freehold_shadow::Random;
 
 use crate::support::child::Child;
-use crate::support::compile;
+use crate::support::{compile, tools};
 
 const PREFIX: &[u8] = b"FREEHOLD_";
 
@@ -74,5 +74,21 @@ fn no_value_of_a_variable_keeps_a_program_from_running() {
             .iter()
             .fold(program, |program, name| program.env(name, any_value(&mut random)));
         with_values.run().succeeded();
+    }
+}
+
+#[test]
+fn the_environment_is_read_only_where_it_has_a_setting() {
+    let program = || Child::new(compile::c("first_malloc.c")).freehold();
+    let without = program().run().succeeded();
+    if without.out() == "not counted\n" {
+        return tools::skip("the kernel does not count calls of read(2)");
+    }
+    // One is of the setting for huge pages.
+    let reads = without.number("reads");
+    without.check(reads <= 1, "the environment has no setting, and was read");
+    for setting in ["FREEHOLD_BACKGROUND", "FREEHOLD_", "FREEHOLD_NONE_SUCH"] {
+        let with = program().env(setting, "1").run().succeeded();
+        with.check(with.number("reads") >= reads + 2, &format!("{setting} was not looked for"));
     }
 }

@@ -28,6 +28,7 @@ mod mode;
 mod note;
 mod process;
 mod report;
+mod settings;
 pub mod slow;
 mod stack;
 mod streams;

@@ -11,7 +11,7 @@
 //! `Local`, and marks the thread as busy while it is inside the mode, so that signal handlers find
 //! it so (`slow`).
 
-use crate::{background, debugging, guarded, hardened};
+use crate::{background, debugging, guarded, hardened, settings};
 use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
@@ -39,8 +39,6 @@ pub(crate) fn is_debugging() -> bool {
     current() == Some(Mode::Debugging)
 }
 
-const PREFIX: &[u8] = b"FREEHOLD_";
-
 /// The mode of the process, if it has one: known from the moment that it has an arena.
 #[inline(always)]
 pub(crate) fn current() -> Option<Mode> {
@@ -56,7 +54,7 @@ pub(crate) fn current() -> Option<Mode> {
 /// Chooses the mode that the environment asks for; lets others look at what else it asks for.
 pub(crate) fn choose() -> Option<Mode> {
     let mut mode = None;
-    environment::each_with_prefix(PREFIX, |variable| {
+    settings::each(|variable| {
         mode = Mode::named(variable).max(mode);
         guarded::consider(variable);
         background::consider(variable);
