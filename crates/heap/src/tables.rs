@@ -198,7 +198,7 @@ pub struct ZoneEntry {
     pub open: AtomicU64,
     /// Blocks that a heap takes its granules from.
     pub home: AtomicU64,
-    /// Blocks that have been in use since their [tables](crate::table_purge) were purged.
+    /// Blocks that have been in use since what is known of their granules was purged.
     pub worn: AtomicU64,
     /// For each open block, the longest run of free granules it may have.
     pub longest: [AtomicU8; 64],
