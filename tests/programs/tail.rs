@@ -2,6 +2,9 @@
 //! far more often; each call timed by the thread's processor time, so that waiting for a processor
 //! does not count. Run it under the allocator in question (`LD_PRELOAD`).
 //!
+//! Interrupts count as the time of the thread that they interrupt. So no call at all is timed as
+//! often as a call: what that takes at most is no allocator's.
+//!
 //! Usage: `freehold-tail [OPERATIONS [THREADS]]`
 
 use std::env;
@@ -21,6 +24,9 @@ struct Tail {
     nanoseconds: Vec<u32>,
     slow: usize,
     worst: (u64, &'static str, usize),
+    /// The same of no calls.
+    nothing_slow: usize,
+    nothing_worst: u64,
 }
 
 impl Tail {
@@ -28,6 +34,11 @@ impl Tail {
         self.nanoseconds.push(u32::try_from(time).unwrap_or(u32::MAX));
         self.slow += usize::from(time >= SLOW);
         self.worst = self.worst.max((time, call, size));
+    }
+
+    fn add_nothing(&mut self, time: u64) {
+        self.nothing_slow += usize::from(time >= SLOW);
+        self.nothing_worst = self.nothing_worst.max(time);
     }
 }
 
@@ -59,6 +70,7 @@ fn work(operations: usize, seed: u64) -> Tail {
         let place = next(&mut random) as usize % PLACES;
         let wanted = size(&mut random);
         let (old, old_size) = blocks[place];
+        let before = processor_time();
         let start = processor_time();
         // SAFETY: the block is this thread's, and forgotten below.
         unsafe { libc::free(old) };
@@ -66,6 +78,7 @@ fn work(operations: usize, seed: u64) -> Tail {
         // SAFETY: allocates.
         let new = unsafe { libc::malloc(wanted) };
         let end = processor_time();
+        let after = processor_time();
         assert!(!new.is_null(), "out of memory");
         // SAFETY: a block of that size.
         unsafe { ptr::write_bytes(new.cast::<u8>(), 1, wanted) };
@@ -73,6 +86,8 @@ fn work(operations: usize, seed: u64) -> Tail {
         if n >= operations / 2 / WARM_UP {
             tail.add(between - start, "free", old_size);
             tail.add(end - between, "malloc", wanted);
+            tail.add_nothing(start - before);
+            tail.add_nothing(after - end);
         }
     }
     for (block, _) in blocks {
@@ -110,4 +125,10 @@ fn main() {
         println!("{name} took at most {} ns", at(share));
     }
     println!("the slowest: {call} of {size} bytes, {} us", time / 1000);
+    let slow: usize = tails.iter().map(|tail| tail.nothing_slow).sum();
+    let time = tails.iter().map(|tail| tail.nothing_worst).max().expect("a thread");
+    println!(
+        "as often nothing was called: {slow} took 200 us or more, the slowest {} us",
+        time / 1000
+    );
 }
