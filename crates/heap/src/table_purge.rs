@@ -22,9 +22,9 @@ const AT_ONCE: u32 = 16;
 
 impl<S: System> Arena<S> {
     /// Purges the tables of all blocks that are wholly free and clean, and were in use since that
-    /// was done last. Returns the bytes that they may have taken.
-    pub(crate) fn purge_tables(&self) -> usize {
-        let mut purged = 0;
+    /// was done last. What the system does not take back, as it does not what is locked, stays
+    /// until the block was in use again.
+    pub(crate) fn purge_tables(&self) {
         for (n, zone) in self.zones() {
             for first in (0..ZONE_BLOCKS).step_by(AT_ONCE as usize) {
                 // Relaxed: hints, and the claim decides.
@@ -34,46 +34,45 @@ impl<S: System> Arena<S> {
                     let at = left.trailing_zeros();
                     let count = (left >> at).trailing_ones();
                     left &= !mask(at, count);
-                    purged += self.purge_tables_of(Block(n * ZONE_BLOCKS + at), count);
+                    self.purge_tables_of(Block(n * ZONE_BLOCKS + at), count);
                 }
             }
         }
-        purged
     }
 
     /// Purges the tables of `count` blocks of a zone, if they are wholly free.
-    fn purge_tables_of(&self, first: Block, count: u32) -> usize {
+    fn purge_tables_of(&self, first: Block, count: u32) {
         // So that a fork finds none of them owned.
         self.purger.lock.hold(|| {
             let zone = self.zone(first.zone());
             let blocks = mask(first.0 % ZONE_BLOCKS, count);
             if zone.whole.claim(|whole| (whole & blocks == blocks).then_some(blocks)).is_none() {
-                return 0;
+                return;
             }
-            let [locals, remotes, far_bits] = [
+            for (table, size) in [
                 (self.tables.locals, size_of::<SlabLocal>()),
                 (self.tables.remotes, size_of::<Remote>()),
                 (self.tables.far_bits, size_of::<FarBits>()),
-            ]
-            .map(|(table, size)| {
-                self.purge_part(table, size * BLOCK_GRANULES as usize, first, count)
-            });
+            ] {
+                self.purge_part(table, size * BLOCK_GRANULES as usize, first, count);
+            }
             // Relaxed: a hint. While they are owned nobody else says that they are worn.
             zone.worn.fetch_and(!blocks, Ordering::Relaxed);
             zone.whole.release(blocks);
-            locals + remotes + far_bits
-        })
+        });
     }
 
     /// Purges the pages of a table that tell of these blocks alone, of which it has so many bytes
-    /// each. Returns the bytes purged.
-    fn purge_part(&self, table: usize, bytes: usize, first: Block, count: u32) -> usize {
+    /// each.
+    fn purge_part(&self, table: usize, bytes: usize, first: Block, count: u32) {
         let page = self.system.page_size();
         let from = (table + first.0 as usize * bytes).next_multiple_of(page);
         let to = (table + (first.0 + count) as usize * bytes) / page * page;
-        // SAFETY: inside the table, where it is committed, since the blocks are; the caller owns
-        // the blocks, so that nobody writes there, and who reads finds zero before and after.
-        let is_purged = from < to && unsafe { self.system.purge(from, to - from) };
-        if is_purged { to - from } else { 0 }
+        if from < to {
+            // SAFETY: inside the table, where it is committed, since the blocks are; the caller
+            // owns the blocks, so that nobody writes there, and who reads finds zero before and
+            // after.
+            unsafe { self.system.purge(from, to - from) };
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The settings: variables of the environment that are meant for this library.
 //!
 //! They are read as the arena is made, from the kernel, since the C library's list may not be there
-//! yet, or be changing. That takes six system calls, a tenth of what a program that prints a line
+//! yet, or be changing. That takes six system calls, a seventh of what a program that prints a line
 //! pays for the library. So the constructor, to which glibc gives the list before anything of the
 //! program has run, looks whether there is a setting at all. Mostly there is none, and nothing has
 //! to be read. Where there is one, or no such list, or where the arena is made before, they are

@@ -200,36 +200,45 @@ fn purged_of_tables(estate: &Estate<Fake>) -> usize {
 #[test]
 fn the_tables_of_blocks_that_nobody_uses_are_returned_at_rest() {
     const BLOCKS: usize = 24;
-    let estate = Estate::new(Fake::new());
-    estate.arena().set_helped(true);
-    // Slabs of objects of 64 bytes have bits in every table.
-    let objects = || {
-        let mut thread = Thread::new(&estate);
-        let objects: Vec<_> = (0..BLOCKS * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
-        thread.free_all(objects);
-    };
-    objects();
-    let mut watch = Watch::default();
-    while tick(&estate, &mut watch).1 {
-        assert_eq!(purged_of_tables(&estate), 0, "it is not at rest yet");
+    for page in [4 << 10, 16 << 10, 64 << 10] {
+        let estate = Estate::new(Fake::new().with_page_size(page));
+        estate.arena().set_helped(true);
+        // Slabs of objects of 64 bytes have bits in every table.
+        let use_all = || {
+            let mut thread = Thread::new(&estate);
+            let all: Vec<_> = (0..BLOCKS * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
+            thread.free_all(all);
+        };
+        use_all();
+        let mut watch = Watch::default();
+        while tick(&estate, &mut watch).1 {
+            assert_eq!(purged_of_tables(&estate), 0, "it is not at rest yet");
+        }
+        // Of the tables 4, 4, and 12.5 KiB for each block; of sixteen, where pages are larger.
+        let purged = purged_of_tables(&estate);
+        let blocks = if page == 4 << 10 { BLOCKS } else { BLOCKS / 16 * 16 };
+        assert!(purged >= blocks * (16 << 10), "pages of {page}: {purged} bytes of tables");
+        estate.arena().purge_all();
+        assert_eq!(purged_of_tables(&estate), purged, "what was purged was purged again");
+        use_all();
+        estate.arena().purge_all();
+        let again = purged_of_tables(&estate) - purged;
+        assert!(again >= blocks * (16 << 10), "pages of {page}: {again} bytes the second time");
+        // SAFETY: all threads are gone.
+        assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
     }
-    // Of three tables a page, a page, and three pages and an eighth for each block.
-    let purged = purged_of_tables(&estate);
-    assert!(purged >= BLOCKS * 4 * 4096, "{purged} bytes of tables of {BLOCKS} blocks");
-    estate.arena().purge_all();
-    assert_eq!(purged_of_tables(&estate), purged, "what was purged was purged again");
-    objects();
-    estate.arena().purge_all();
-    assert!(purged_of_tables(&estate) >= 2 * purged - 4096, "what was used again was not purged");
-    // SAFETY: all threads are gone.
-    assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
 }
 
 #[test]
 fn the_tables_of_a_block_of_which_something_is_in_use_stay() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
-    let objects: Vec<_> = (0..24 * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
+    let mut use_all =
+        || -> Vec<_> { (0..24 * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect() };
+    // They have been wholly free before.
+    let objects = use_all();
+    Thread::new(&estate).free_all(objects);
+    let objects = use_all();
     let is_kept = |n: usize| n.is_multiple_of(BLOCK / 64);
     let (kept, others): (Vec<_>, Vec<_>) =
         objects.into_iter().enumerate().partition(|&(n, _)| is_kept(n));
