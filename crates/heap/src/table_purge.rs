@@ -1,6 +1,6 @@
 //! Purging the tables of blocks that nobody uses.
 //!
-//! What is known of a block's granules is three to six pages of tables. They stay resident when the
+//! What is known of a block's granules is two to six pages of tables. They stay resident when the
 //! block is wholly free and purged: of a program that had gigabytes, many megabytes. So, when the
 //! program has come to rest, whoever purges owns such blocks for a moment, like any other claimer,
 //! and purges the pages that tell of nothing but them.
@@ -23,8 +23,12 @@ const AT_ONCE: u32 = 16;
 impl<S: System> Arena<S> {
     /// Purges the tables of all blocks that are wholly free and clean, and were in use since that
     /// was done last. What the system does not take back, as it does not what is locked, stays
-    /// until the block was in use again.
+    /// until the block was in use again. Does nothing where the region has no room left for as many
+    /// blocks as are owned meanwhile: somebody who wants one might be refused.
     pub(crate) fn purge_tables(&self) {
+        if self.granules() / BLOCK_GRANULES - self.committed_blocks() < AT_ONCE {
+            return;
+        }
         for (n, zone) in self.zones() {
             for first in (0..ZONE_BLOCKS).step_by(AT_ONCE as usize) {
                 // Relaxed: hints, and the claim decides.

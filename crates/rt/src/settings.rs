@@ -31,7 +31,8 @@ type Strings = *const *const c_char;
 /// without arguments.
 extern "C" fn look(count: c_int, arguments: Strings, list: Strings) {
     // SAFETY: glibc gives a constructor what the program is given, before that runs. If the library
-    // is loaded later and the list is still that one, what others put into it are strings as well.
+    // is loaded later and the list is still that one, it stays a list of strings, whatever others
+    // do.
     if cfg!(target_env = "gnu") && unsafe { has_none(count, arguments, list) } {
         NONE_GIVEN.store(true, Ordering::Relaxed);
     }
@@ -46,7 +47,7 @@ static AT_START: extern "C" fn(c_int, Strings, Strings) = look;
 ///
 /// # Safety
 /// If `list` is right behind as many arguments and the null that ends them, it is a list of
-/// strings, ended by null, that nobody is changing.
+/// strings, ended by null, and stays one meanwhile.
 unsafe fn has_none(count: c_int, arguments: Strings, list: Strings) -> bool {
     let behind = arguments.wrapping_offset(count as isize + 1);
     if arguments.is_null() || count < 0 || behind != list {

@@ -230,6 +230,20 @@ fn the_tables_of_blocks_that_nobody_uses_are_returned_at_rest() {
 }
 
 #[test]
+fn no_tables_are_purged_where_the_region_has_no_blocks_to_offer_meanwhile() {
+    // Of 96 MiB, or 48 blocks, 18 and 40 are committed then.
+    for (blocks, is_purged) in [(16, true), (40, false)] {
+        let estate = Estate::new(Fake::new().with_address_space(128 << 20));
+        let mut thread = Thread::new(&estate);
+        let all: Vec<_> = (0..blocks * BLOCK / 64).map(|_| thread.alloc(64).unwrap()).collect();
+        thread.free_all(all);
+        drop(thread);
+        estate.arena().purge_all();
+        assert_eq!(purged_of_tables(&estate) > 0, is_purged, "{blocks} of 48 blocks");
+    }
+}
+
+#[test]
 fn the_tables_of_a_block_of_which_something_is_in_use_stay() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
