@@ -1,8 +1,15 @@
 //! How libfreehold.so is linked.
 
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let version = std::env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");
+    println!("cargo:rerun-if-changed=near.ld");
+    let version = env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");
     for argument in [
         // No start files: they would bring in code that runs at load time and needs more of libc.
         "-nostartfiles".to_owned(),
@@ -17,10 +24,48 @@ fn main() {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
-    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|it| it == "gnu") {
+    if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|it| it == "gnu") {
         // Older C libraries have these elsewhere, or not at all: `src/older.rs` finds them.
         for symbol in ["pthread_key_create", "pthread_setspecific", "__register_atfork"] {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={symbol}");
         }
     }
+    // Not every linker can be told the order: mold and gold cannot. Without, the library works as
+    // well, and is resident as a whole.
+    let order =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("near.ld");
+    let order = format!("-Wl,-T,{}", order.display());
+    if links_with(&order) {
+        println!("cargo:rustc-cdylib-link-arg={order}");
+    }
+}
+
+/// Whether the linker that the library will be linked with takes this argument: by linking another
+/// library with it, of one function.
+fn links_with(argument: &str) -> bool {
+    let place = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let source = place.join("probe.rs");
+    let probe = "#![no_std]\n\
+        #[panic_handler]\n\
+        fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n\
+        #[unsafe(no_mangle)]\n\
+        pub extern \"C\" fn probe() {}\n";
+    if fs::write(&source, probe).is_err() {
+        return false;
+    }
+    let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets it"));
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "probe"]);
+    rustc.args(["-C", "panic=abort", "-C", "link-arg=-nostartfiles", "--target"]);
+    rustc.arg(env::var_os("TARGET").expect("cargo sets it"));
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        let mut option = OsString::from("linker=");
+        option.push(linker);
+        rustc.arg("-C").arg(option);
+    }
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    rustc.arg("-C").arg(format!("link-arg={argument}"));
+    rustc.arg("-o").arg(place.join("libprobe.so")).arg(source);
+    rustc.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    rustc.status().is_ok_and(|status| status.success())
 }
