@@ -1,14 +1,16 @@
 //! An arena: one region of address space, its tables, and all heaps that take from it.
 //!
-//! A process has one; tests have many. It lives at the start of its own metadata, is never moved,
-//! and its memory is not given back while anything of it is in use.
+//! A process has one; tests have many. It lives within its own metadata, is never moved, and its
+//! memory is not given back while anything of it is in use.
 //!
 //! The order in which locks are taken is in `order`.
 
 use crate::direct::DirectMappings;
 use crate::hardened::{Hardening, Secret};
 use crate::heap::Heap;
-use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE, ZONE_BLOCKS, at};
+use crate::layout::{
+    BLOCK, BLOCK_GRANULES, Block, GRANULE_SHIFT, Granule, ZONE_BLOCKS, ZONE_GRANULES, at,
+};
 use crate::lease::Leases;
 use crate::magazine::Magazine;
 use crate::order;
@@ -38,9 +40,10 @@ pub struct Arena<S: System> {
     pub(crate) tables: Tables,
     /// Blocks in the region.
     blocks: u32,
-    /// Where the heaps stand, and the end of those that were committed with the arena.
+    /// Where the heaps end, which stand from there on downwards, and where those begin that were
+    /// committed with the arena.
     heaps: usize,
-    pub(crate) first_heaps_end: usize,
+    pub(crate) first_heaps: usize,
     /// Where their maps stand.
     maps: usize,
     pub(crate) leases: Leases,
@@ -65,8 +68,10 @@ pub struct Arena<S: System> {
     pub(crate) help_wanted: AtomicBool,
     /// Held while committing.
     grow: Lock,
-    /// The metadata's own reservation, with its fences.
+    /// Where the metadata is with its fences, and how many bytes that is.
     pub(crate) metadata: (usize, usize),
+    /// The reservation that the metadata is in, and behind it the region: where, and how many bytes.
+    reservation: (usize, usize),
 }
 
 // SAFETY: what an arena shares between threads is atomic, or protected by the locks and words that
@@ -75,20 +80,25 @@ unsafe impl<S: System> Sync for Arena<S> {}
 // SAFETY: nothing in an arena belongs to the thread that made it.
 unsafe impl<S: System> Send for Arena<S> {}
 
-/// Where the parts of the metadata stand, in bytes from its start. What a small process uses comes
-/// first and together: each place far from others costs the system a page table or two, and each
-/// part that is committed by itself a call.
+/// Where the parts of the metadata stand, in bytes from its start.
+///
+/// What a small process uses stands together: each place far from others costs the system a page
+/// table or two, and each part that is committed by itself a call. A table that is large because
+/// the region is begins where another begins, and one of the two grows downwards: so the heaps,
+/// before the arena, with the tags behind it; the far bits with the local parts; and the blocks
+/// with the remote parts.
 struct Plan {
+    /// The first heap ends here, and the arena begins.
+    arena: usize,
     zones: usize,
-    heaps: usize,
     tags: usize,
     magazines: usize,
-    blocks: usize,
+    /// The first far bits end here, and the local parts begin.
+    locals: usize,
+    /// The first block's entry ends here, and the remote parts begin.
+    remotes: usize,
     maps: usize,
     outboxes: usize,
-    locals: usize,
-    remotes: usize,
-    far_bits: usize,
     total: usize,
 }
 
@@ -102,18 +112,24 @@ impl Plan {
             end = (start + bytes).next_multiple_of(page);
             start
         };
-        part(size_of::<Arena<S>>());
+        part(leases.heaps() * size_of::<Heap>());
+        let arena = part(size_of::<Arena<S>>());
+        let zones = part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>());
+        let tags = part(granules * size_of::<Tag>());
+        let magazines = part(Stock::<Magazine>::bytes(left));
+        part(blocks * size_of::<BlockEntry>());
+        let remotes = part(granules * size_of::<Remote>());
+        part(granules * size_of::<FarBits>());
+        let locals = part(granules * size_of::<SlabLocal>());
         Self {
-            zones: part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>()),
-            heaps: part(leases.heaps() * size_of::<Heap>()),
-            tags: part(granules * size_of::<Tag>()),
-            magazines: part(Stock::<Magazine>::bytes(left)),
-            blocks: part(blocks * size_of::<BlockEntry>()),
+            arena,
+            zones,
+            tags,
+            magazines,
+            locals,
+            remotes,
             maps: part(leases.maps() * granules.next_multiple_of(page)),
             outboxes: part(Stock::<Outbox>::bytes(left)),
-            locals: part(granules * size_of::<SlabLocal>()),
-            remotes: part(granules * size_of::<Remote>()),
-            far_bits: part(granules * size_of::<FarBits>()),
             total: part(0),
         }
     }
@@ -123,18 +139,34 @@ impl Plan {
         Tables {
             tags: start + self.tags,
             locals: start + self.locals,
+            far_bits: start + self.locals,
             remotes: start + self.remotes,
-            far_bits: start + self.far_bits,
-            blocks: start + self.blocks,
+            blocks: start + self.remotes,
             zones: start + self.zones,
             region,
         }
     }
 
-    /// The end of what is committed at once.
-    fn at_once(&self, page: usize, leases: &Leases) -> usize {
+    /// What is committed at once, with the first zone's tags: from where to where.
+    fn at_once(&self, page: usize, leases: &Leases, granules: usize) -> (usize, usize) {
         let heaps = grow::heaps_at_once(leases.first_heaps() * size_of::<Heap>());
-        (self.heaps + heaps).next_multiple_of(page)
+        let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
+        (self.arena - heaps.next_multiple_of(page), (self.tags + tags).next_multiple_of(page))
+    }
+}
+
+/// Gives back what is around a part of a reservation, each an address and bytes: where address space
+/// is scarce. Where it is not, that is not worth the calls.
+fn trim<S: System>(system: &S, all: (usize, usize), part: (usize, usize)) {
+    let (before, after) = (part.0 - all.0, all.0 + all.1 - (part.0 + part.1));
+    // SAFETY: parts of a reservation that was just made, of which nobody knows.
+    unsafe {
+        if before > 0 {
+            system.unmap(all.0, before);
+        }
+        if after > 0 {
+            system.unmap(part.0 + part.1, after);
+        }
     }
 }
 
@@ -158,42 +190,44 @@ impl<S: System> Arena<S> {
         let leases = Leases::new(processors);
         let left = system.address_space_left();
         for bytes in grow::reservations(left) {
-            let (fence, reserved) = grow::fenced(bytes);
-            let Some(outside) = system.reserve(reserved, BLOCK) else {
-                continue;
-            };
-            let region = outside + fence;
+            let (fence, fenced) = grow::fenced(bytes);
             let blocks = bytes / BLOCK;
-            let left_for_stocks = left.saturating_sub(reserved);
+            let left_for_stocks = left.saturating_sub(fenced);
             let plan = Plan::new::<S>(page, blocks, &leases, left_for_stocks);
             let metadata = plan.total + 2 * METADATA_FENCE;
-            let Some(metadata_outside) = system.reserve(metadata, page) else {
-                // SAFETY: the reservation just made, unused.
-                unsafe { system.unmap(outside, reserved) };
+            let needed = metadata + fenced;
+            let Some(reserved) = system.reserve(needed + BLOCK, page) else {
                 continue;
             };
-            let start = metadata_outside + METADATA_FENCE;
-            let at_once = plan.at_once(page, &leases);
-            // SAFETY: parts of the reservations just made.
+            // The metadata ends at a multiple of a block.
+            let outside = (reserved + metadata).next_multiple_of(BLOCK) - metadata;
+            let reservation = if fence == 0 {
+                trim(&system, (reserved, needed + BLOCK), (outside, needed));
+                (outside, needed)
+            } else {
+                (reserved, needed + BLOCK)
+            };
+            let start = outside + METADATA_FENCE;
+            let region = outside + metadata + fence;
+            let granules = blocks * BLOCK_GRANULES as usize;
+            let (from, to) = plan.at_once(page, &leases, granules);
+            let small_pages_end = region + bytes.min(grow::SMALL_PAGES_BELOW);
+            // SAFETY: parts of the reservation just made.
             let usable = unsafe {
-                system.forbid_huge_pages(region, bytes.min(grow::SMALL_PAGES_BELOW));
-                system.forbid_huge_pages(start, plan.total);
-                system.commit(start, at_once)
+                system.forbid_huge_pages(start, small_pages_end - start);
+                system.commit(start + from, to - from)
             };
             if !usable {
                 // A smaller one needs less, and what was reserved would be lost.
-                // SAFETY: the reservations just made, unused.
-                unsafe {
-                    system.unmap(metadata_outside, metadata);
-                    system.unmap(outside, reserved);
-                }
+                // SAFETY: the reservation just made, unused.
+                unsafe { system.unmap(reservation.0, reservation.1) };
                 continue;
             }
             let arena = Self {
                 tables: plan.tables(start, region),
                 blocks: blocks as u32,
-                heaps: start + plan.heaps,
-                first_heaps_end: start + at_once,
+                heaps: start + plan.arena,
+                first_heaps: start + from,
                 maps: start + plan.maps,
                 leases,
                 pools: [const { Pool::new() }; crate::class::CLASSES],
@@ -210,10 +244,11 @@ impl<S: System> Arena<S> {
                 frontier: Frontier::new(),
                 help_wanted: AtomicBool::new(false),
                 grow: Lock::new(order::GROWTH),
-                metadata: (metadata_outside, metadata),
+                metadata: (outside, metadata),
+                reservation,
                 system,
             };
-            let place = at::<Self>(start);
+            let place = at::<Self>(start + plan.arena);
             // SAFETY: committed above, aligned to a page, large enough, and nobody else's.
             unsafe { place.write(arena) };
             return NonNull::new(place);
@@ -232,13 +267,9 @@ impl<S: System> Arena<S> {
         // SAFETY: the caller is the only user.
         unsafe { arena.hardening.unmap(&arena.system) };
         arena.direct.unmap_all(&arena.system);
-        let (start, bytes) = arena.metadata;
-        let (fence, reserved) = grow::fenced(arena.region_bytes());
-        // SAFETY: the two reservations made by `create`.
-        unsafe {
-            arena.system.unmap(arena.tables.region - fence, reserved);
-            arena.system.unmap(start, bytes);
-        }
+        let (reserved, bytes) = arena.reservation;
+        // SAFETY: the reservation made by `create`.
+        unsafe { arena.system.unmap(reserved, bytes) };
     }
 
     /// The operating system that the arena was made on.
@@ -300,7 +331,7 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn bits(&self, g: Granule) -> Bits<'_> {
         // SAFETY: as in `tag`.
-        let far = unsafe { &*at::<FarBits>(self.tables.far_bits).add(g.0 as usize) };
+        let far = unsafe { &*at::<FarBits>(self.tables.far_bits).sub(g.0 as usize + 1) };
         Bits { near: self.word(g), far }
     }
 
@@ -308,7 +339,7 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn block(&self, b: Block) -> &BlockEntry {
         // SAFETY: as in `tag`.
-        unsafe { &*at::<BlockEntry>(self.tables.blocks).add(b.0 as usize) }
+        unsafe { &*at::<BlockEntry>(self.tables.blocks).sub(b.0 as usize + 1) }
     }
 
     /// A zone of the region.
@@ -323,7 +354,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn heap_place(&self, id: u16) -> *mut Heap {
         debug_assert!(id >= 1 && usize::from(id) <= self.leases.heaps());
         // SAFETY: inside the part of the metadata planned for the heaps.
-        unsafe { at::<Heap>(self.heaps).add(usize::from(id) - 1) }
+        unsafe { at::<Heap>(self.heaps).sub(usize::from(id)) }
     }
 
     /// Where the map of that number stands, of as many bytes as there are granules.
@@ -401,24 +432,44 @@ impl<S: System> Arena<S> {
 
     /// Commits the tables of a whole zone. Committing twice does no harm.
     fn commit_tables_of(&self, zone: u32) -> bool {
+        let tables = &self.tables;
+        let zone = zone as usize;
+        let of_granules = |size: usize| {
+            let all = self.granules() as usize;
+            [zone, zone + 1].map(|zone| (zone * ZONE_GRANULES).min(all) * size)
+        };
+        let of_blocks = |size: usize| {
+            let all = self.blocks as usize;
+            [zone, zone + 1].map(|zone| (zone * ZONE_BLOCKS as usize).min(all) * size)
+        };
+        // Those of the first zone were committed with the arena.
+        (zone == 0 || self.commit_around(tables.tags, [0, 0], of_granules(size_of::<Tag>())))
+            && self.commit_around(
+                tables.locals,
+                of_granules(size_of::<FarBits>()),
+                of_granules(size_of::<SlabLocal>()),
+            )
+            && self.commit_around(
+                tables.remotes,
+                of_blocks(size_of::<BlockEntry>()),
+                of_granules(size_of::<Remote>()),
+            )
+    }
+
+    /// Commits a part of the table that grows downwards from a place in the metadata, and of the
+    /// one that grows upwards: each from so many bytes to so many. In one call where they meet.
+    fn commit_around(&self, place: usize, down: [usize; 2], up: [usize; 2]) -> bool {
         let page = self.system.page_size();
-        let (granules, tables) = (ZONE >> GRANULE_SHIFT, &self.tables);
-        let (all_granules, all_blocks) = (self.granules() as usize, self.blocks as usize);
-        let of_granules = |table, size| (table, size * granules, size * all_granules);
-        let of_blocks = |table, size| (table, size * ZONE_BLOCKS as usize, size * all_blocks);
-        let parts = [
-            of_granules(tables.tags, size_of::<Tag>()),
-            of_granules(tables.locals, size_of::<SlabLocal>()),
-            of_granules(tables.remotes, size_of::<Remote>()),
-            of_granules(tables.far_bits, size_of::<FarBits>()),
-            of_blocks(tables.blocks, size_of::<BlockEntry>()),
-        ];
-        parts.into_iter().all(|(table, bytes, all)| {
-            let from = table + zone as usize * bytes / page * page;
-            let to = table + ((zone as usize + 1) * bytes).min(all).next_multiple_of(page);
-            // SAFETY: inside the table, which is inside the metadata's reservation.
-            from >= to || unsafe { self.system.commit(from, to - from) }
-        })
+        let commit = |from: usize, to: usize| {
+            let from = from / page * page;
+            // SAFETY: inside the tables, which are inside the metadata's reservation.
+            from >= to || unsafe { self.system.commit(from, to.next_multiple_of(page) - from) }
+        };
+        let ([near, far], [first, end]) = (down, up);
+        if near + first == 0 {
+            return commit(place - far, place + end);
+        }
+        commit(place - far, place - near) && commit(place + first, place + end)
     }
 
     /// Takes every lock, so that no heap is in the middle of anything: for a fork.
@@ -481,5 +532,58 @@ impl<S: System> Arena<S> {
         let total = core::cell::Cell::new(0_u64);
         self.every_lock(|lock| total.set(total.get() + u64::from(lock.waits())));
         total.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ops::Range;
+    use freehold_sys::Linux;
+    use std::vec::Vec;
+
+    /// What each table takes of the metadata, of a region of so many blocks.
+    fn parts(plan: &Plan, blocks: usize, leases: &Leases, left: usize) -> Vec<Range<usize>> {
+        let granules = blocks * BLOCK_GRANULES as usize;
+        let zones = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
+        let tables = plan.tables(0, 0);
+        let (far_bits, entries) =
+            (granules * size_of::<FarBits>(), blocks * size_of::<BlockEntry>());
+        let heaps = leases.heaps() * size_of::<Heap>();
+        let maps = leases.maps() * granules;
+        Vec::from([
+            plan.arena - heaps..plan.arena,
+            plan.arena..plan.arena + size_of::<Arena<Linux>>(),
+            tables.zones..tables.zones + zones,
+            tables.tags..tables.tags + granules * size_of::<Tag>(),
+            plan.magazines..plan.magazines + Stock::<Magazine>::bytes(left),
+            tables.blocks - entries..tables.blocks,
+            tables.remotes..tables.remotes + granules * size_of::<Remote>(),
+            tables.far_bits - far_bits..tables.far_bits,
+            tables.locals..tables.locals + granules * size_of::<SlabLocal>(),
+            plan.maps..plan.maps + maps,
+            plan.outboxes..plan.outboxes + Stock::<Outbox>::bytes(left),
+        ])
+    }
+
+    #[test]
+    fn the_parts_of_the_metadata_lie_side_by_side_whatever_the_region_and_the_pages() {
+        for page in [4096, 65536] {
+            for blocks in [2, 3, 64, 65, 1000, 1 << 19] {
+                let (leases, left) = (Leases::new(2), 100 << 20);
+                let plan = Plan::new::<Linux>(page, blocks, &leases, left);
+                let mut parts = parts(&plan, blocks, &leases, left);
+                parts.sort_by_key(|part| part.start);
+                for (before, after) in parts.iter().zip(&parts[1..]) {
+                    assert!(before.end <= after.start, "{before:?} {after:?}");
+                    assert!(after.start - before.end < 2 * page, "{before:?} {after:?}");
+                }
+                assert!(parts.last().is_some_and(|last| last.end <= plan.total));
+                let granules = blocks * BLOCK_GRANULES as usize;
+                let (from, to) = plan.at_once(page, &leases, granules);
+                let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
+                assert!(from <= plan.arena && to >= plan.tags + tags);
+            }
+        }
     }
 }

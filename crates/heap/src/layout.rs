@@ -21,8 +21,8 @@ pub const BLOCK_SHIFT: u32 = GRANULE_SHIFT + 6;
 pub const BLOCK: usize = 1 << BLOCK_SHIFT;
 /// Blocks in a zone: as many as bits in a word.
 pub const ZONE_BLOCKS: u32 = 64;
-/// Bytes in a zone.
-pub const ZONE: usize = BLOCK * ZONE_BLOCKS as usize;
+/// Granules in a zone.
+pub const ZONE_GRANULES: usize = (BLOCK_GRANULES * ZONE_BLOCKS) as usize;
 /// Every object starts at a multiple of this many bytes, as `max_align_t` wants.
 pub const UNIT: usize = 16;
 

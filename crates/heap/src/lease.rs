@@ -187,10 +187,9 @@ impl<S: System> Arena<S> {
 
     fn make_heap(&self, id: u16, exclusive: bool) -> Option<()> {
         let place = self.heap_place(id);
-        let end = place.addr() + size_of::<Heap>();
-        if end > self.first_heaps_end {
+        if place.addr() < self.first_heaps {
             let page = self.system.page_size();
-            let from = place.addr() / page * page;
+            let (from, end) = (place.addr() / page * page, place.addr() + size_of::<Heap>());
             // SAFETY: inside the part of the metadata planned for heaps; the rights of neighbouring
             // heaps on the same page do not change.
             if !unsafe { self.system.commit(from, end.next_multiple_of(page) - from) } {

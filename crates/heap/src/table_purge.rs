@@ -53,29 +53,28 @@ impl<S: System> Arena<S> {
             if zone.whole.claim(|whole| (whole & blocks == blocks).then_some(blocks)).is_none() {
                 return;
             }
-            for (table, size) in [
-                (self.tables.locals, size_of::<SlabLocal>()),
-                (self.tables.remotes, size_of::<Remote>()),
-                (self.tables.far_bits, size_of::<FarBits>()),
-            ] {
-                self.purge_part(table, size * BLOCK_GRANULES as usize, first, count);
-            }
+            let (from, to) = (first.first().0 as usize, Block(first.0 + count).first().0 as usize);
+            let tables = &self.tables;
+            let part = |size: usize| (from * size, to * size);
+            let (locals, remotes) = (part(size_of::<SlabLocal>()), part(size_of::<Remote>()));
+            let (near, far) = part(size_of::<FarBits>());
+            self.purge_part(tables.locals + locals.0, tables.locals + locals.1);
+            self.purge_part(tables.remotes + remotes.0, tables.remotes + remotes.1);
+            self.purge_part(tables.far_bits - far, tables.far_bits - near);
             // Relaxed: a hint. While they are owned nobody else says that they are worn.
             zone.worn.fetch_and(!blocks, Ordering::Relaxed);
             zone.whole.release(blocks);
         });
     }
 
-    /// Purges the pages of a table that tell of these blocks alone, of which it has so many bytes
-    /// each.
-    fn purge_part(&self, table: usize, bytes: usize, first: Block, count: u32) {
+    /// Purges the pages that lie in a part of a table as a whole.
+    fn purge_part(&self, from: usize, to: usize) {
         let page = self.system.page_size();
-        let from = (table + first.0 as usize * bytes).next_multiple_of(page);
-        let to = (table + (first.0 + count) as usize * bytes) / page * page;
+        let (from, to) = (from.next_multiple_of(page), to / page * page);
         if from < to {
-            // SAFETY: inside the table, where it is committed, since the blocks are; the caller
-            // owns the blocks, so that nobody writes there, and who reads finds zero before and
-            // after.
+            // SAFETY: inside the table, where it is committed, since the blocks are that it tells
+            // of; the caller owns these, so that nobody writes there, and who reads finds zero
+            // before and after.
             unsafe { self.system.purge(from, to - from) };
         }
     }

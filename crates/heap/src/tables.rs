@@ -204,17 +204,18 @@ pub struct ZoneEntry {
     pub longest: [AtomicU8; 64],
 }
 
-/// The tables of an arena: where each starts.
+/// The tables of an arena: where each starts. Two of them grow downwards, so that they start where
+/// another does.
 pub struct Tables {
     /// [`Tag`]s.
     pub tags: usize,
     /// [`SlabLocal`]s.
     pub locals: usize,
+    /// [`FarBits`], downwards: the first end here.
+    pub far_bits: usize,
     /// [`Remote`]s.
     pub remotes: usize,
-    /// [`FarBits`].
-    pub far_bits: usize,
-    /// [`BlockEntry`]s.
+    /// [`BlockEntry`]s, downwards: the first ends here.
     pub blocks: usize,
     /// [`ZoneEntry`]s.
     pub zones: usize,

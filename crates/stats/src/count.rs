@@ -61,7 +61,7 @@ impl Tables {
         read(signpost.locals + n * LOCALS as u64, &mut self.locals)?;
         read(signpost.words + n * WORDS as u64, &mut self.words)?;
         let mut dirty = [0; 8];
-        let entry = signpost.blocks + n * block::BYTES as u64;
+        let entry = signpost.blocks - (n + 1) * block::BYTES as u64;
         read(entry + block::DIRTY as u64, &mut dirty)?;
         self.dirty = u64::from_ne_bytes(dirty);
         Some(())

@@ -1,10 +1,10 @@
 //! The signpost: where the tables are.
 
 /// How the name begins under which a signpost is found; the version of the library comes next.
-pub const SYMBOL: &str = "freehold_figures_1_";
+pub const SYMBOL: &str = "freehold_figures_2_";
 
 /// The version of all that is described here. Tables of another kind are another version.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Classes that there is room for.
 pub const CLASSES: usize = 64;
@@ -43,7 +43,7 @@ pub struct Signpost {
     pub locals: u64,
     /// The table of slabs' words, 64 bytes a granule.
     pub words: u64,
-    /// The table of blocks, 64 bytes each.
+    /// The table of blocks, 64 bytes each, from here on downwards: the first ends here.
     pub blocks: u64,
     /// The first byte of the allocator's own memory, which the tables are part of.
     pub metadata: u64,
