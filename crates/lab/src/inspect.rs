@@ -99,11 +99,26 @@ fn recognise(
     path: &Path,
     file_name: &str,
 ) -> (Option<&'static Known>, Option<String>) {
-    let family = by_symbols(image.exports())
-        .or_else(|| by_symbols(image.internals()))
-        .or_else(|| KNOWN.iter().find(|known| known.owns_file(file_name)));
+    let exports: Vec<_> = image.exports().collect();
+    let family = family(&exports, image.internals(), file_name);
     let version = family.and_then(|known| version::stated(known.version, image, path));
     (family, version)
+}
+
+/// The allocator of a file with these symbols and that name.
+fn family<'a>(
+    exports: &[&'a str],
+    internals: impl Iterator<Item = &'a str>,
+    file_name: &str,
+) -> Option<&'static Known> {
+    let exported = by_symbols(exports.iter().copied());
+    let named = || KNOWN.iter().find(|known| known.owns_file(file_name));
+    let mut found = [exported, by_symbols(internals), named()].into_iter().flatten();
+    // Some replace the C library's allocator under its own names as well.
+    let is_of = |symbol| exports.contains(&symbol);
+    let replaces_it = is_of("__libc_malloc") && !is_of("gnu_get_libc_version");
+    let other = found.clone().find(|known| known.name != SYSTEM);
+    other.or_else(|| found.next().filter(|_| !replaces_it))
 }
 
 /// The allocator whose symbols these are. A statically linked program holds the C library's
@@ -143,6 +158,21 @@ mod tests {
         let plain = by_symbols(["gnu_get_libc_version", "malloc"].into_iter());
         assert_eq!(plain.map(|known| known.name), Some(SYSTEM));
         assert_eq!(by_symbols(["main", "malloc"].into_iter()), None);
+    }
+
+    #[test]
+    fn an_allocator_that_has_the_c_librarys_names_too_is_the_one_recognised() {
+        let name = |exports: &[&'static str], internals: &[&'static str], file_name| {
+            family(exports, internals.iter().copied(), file_name).map(|known| known.name)
+        };
+        let exports = ["malloc", "__libc_malloc"];
+        assert_eq!(name(&exports, &["_ZN5Hoard9SmallHeapE"], "libmine.so"), Some("hoard"));
+        assert_eq!(name(&exports, &[], "libhoard.so"), Some("hoard"));
+        assert_eq!(name(&exports, &["rpmalloc_config"], "librpmalloc.so"), Some("rpmalloc"));
+        assert_eq!(name(&exports, &["__libc_malloc"], "libmine.so"), None);
+        let all = ["malloc", "__libc_malloc", "gnu_get_libc_version"];
+        assert_eq!(name(&all, &["_int_malloc"], "libc.so.6"), Some(SYSTEM));
+        assert_eq!(name(&[], &["main", "__libc_malloc"], "statically_linked"), Some(SYSTEM));
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub static KNOWN: [Known; 16] = [
         name: "hoard",
         aliases: &[],
         files: &["libhoard.so*"],
-        symbols: &[],
+        symbols: &["_ZN5Hoard*", "_Z16getMainHoardHeapv"],
         version: VersionSource::FileName,
     },
     Known {
