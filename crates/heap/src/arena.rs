@@ -70,7 +70,7 @@ pub struct Arena<S: System> {
     grow: Lock,
     /// Where the metadata is with its fences, and how many bytes that is.
     pub(crate) metadata: (usize, usize),
-    /// The reservation that the metadata is in, and behind it the region: where, and how many bytes.
+    /// The reservation that the metadata is in, and behind it the region: where, and bytes.
     reservation: (usize, usize),
 }
 
@@ -155,8 +155,8 @@ impl Plan {
     }
 }
 
-/// Gives back what is around a part of a reservation, each an address and bytes: where address space
-/// is scarce. Where it is not, that is not worth the calls.
+/// Gives back what is around a part of a reservation, each an address and bytes: where address
+/// space is scarce. Where it is not, that is not worth the calls.
 fn trim<S: System>(system: &S, all: (usize, usize), part: (usize, usize)) {
     let (before, after) = (part.0 - all.0, all.0 + all.1 - (part.0 + part.1));
     // SAFETY: parts of a reservation that was just made, of which nobody knows.
@@ -543,14 +543,20 @@ mod tests {
     use std::vec::Vec;
 
     /// What each table takes of the metadata, of a region of so many blocks.
-    fn parts(plan: &Plan, blocks: usize, leases: &Leases, left: usize) -> Vec<Range<usize>> {
+    fn parts(
+        plan: &Plan,
+        page: usize,
+        blocks: usize,
+        leases: &Leases,
+        left: usize,
+    ) -> Vec<Range<usize>> {
         let granules = blocks * BLOCK_GRANULES as usize;
         let zones = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
         let tables = plan.tables(0, 0);
         let (far_bits, entries) =
             (granules * size_of::<FarBits>(), blocks * size_of::<BlockEntry>());
         let heaps = leases.heaps() * size_of::<Heap>();
-        let maps = leases.maps() * granules;
+        let maps = leases.maps() * granules.next_multiple_of(page);
         Vec::from([
             plan.arena - heaps..plan.arena,
             plan.arena..plan.arena + size_of::<Arena<Linux>>(),
@@ -572,7 +578,7 @@ mod tests {
             for blocks in [2, 3, 64, 65, 1000, 1 << 19] {
                 let (leases, left) = (Leases::new(2), 100 << 20);
                 let plan = Plan::new::<Linux>(page, blocks, &leases, left);
-                let mut parts = parts(&plan, blocks, &leases, left);
+                let mut parts = parts(&plan, page, blocks, &leases, left);
                 parts.sort_by_key(|part| part.start);
                 for (before, after) in parts.iter().zip(&parts[1..]) {
                     assert!(before.end <= after.start, "{before:?} {after:?}");
