@@ -25,13 +25,19 @@ fn main() {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
     if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|it| it == "gnu") {
+        let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+        assert!(
+            !flags.contains("fuse-ld=gold"),
+            "gold also redirects what `src/older.rs` refers to, to itself, so that the first call \
+             of malloc would never end: link with lld, GNU ld or mold (leave -fuse-ld=gold out)"
+        );
         // Older C libraries have these elsewhere, or not at all: `src/older.rs` finds them.
         for symbol in ["pthread_key_create", "pthread_setspecific", "__register_atfork"] {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={symbol}");
         }
     }
-    // Not every linker can be told the order: mold and gold cannot. Without, the library works as
-    // well, and is resident as a whole.
+    // Not every linker can be told the order: mold cannot. Without, the library works as well, and
+    // is resident as a whole.
     let order =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("near.ld");
     let order = format!("-Wl,-T,{}", order.display());

@@ -14,7 +14,7 @@ use crate::maps;
 use crate::version;
 
 /// The variable that names directories with allocators to compare with.
-const PEERS: &str = "FREEHOLD_PEERS";
+pub(crate) const PEERS: &str = "FREEHOLD_PEERS";
 
 /// Directories, some with a `*`, in which libraries are installed; the loader's configuration and
 /// the environment add to them. `{arch}` stands for this machine's architecture.

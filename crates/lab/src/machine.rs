@@ -8,6 +8,8 @@ use std::{env, fs, thread};
 use freehold_model::{HugePages, Machine};
 use rustix::{param, system};
 
+use crate::find::PEERS;
+
 const KIB: u64 = 1024;
 
 /// Beginnings of the names of variables that change what an allocator, the loader or the C
@@ -89,7 +91,12 @@ pub fn tuning_environment() -> BTreeMap<String, String> {
     let own = env::vars_os().filter_map(|(name, value)| {
         Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
     });
-    own.filter(|(name, _)| TUNING.iter().any(|prefix| name.starts_with(prefix))).collect()
+    own.filter(|(name, _)| tunes(name)).collect()
+}
+
+/// Whether a variable of this name changes what an allocator, the loader or the C library does.
+fn tunes(name: &str) -> bool {
+    name != PEERS && TUNING.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The time, as `2026-02-28T23:59:59Z`.
@@ -168,6 +175,14 @@ mod tests {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 70 8 20 0 1 0 99 1 2";
         assert_eq!(children_ticks(stat), 78);
         assert_eq!(children_ticks(""), 0);
+    }
+
+    #[test]
+    fn what_tells_this_command_where_to_look_tunes_nothing() {
+        assert!(tunes("FREEHOLD_BACKGROUND"));
+        assert!(tunes("MALLOC_ARENA_MAX"));
+        assert!(!tunes("FREEHOLD_PEERS"));
+        assert!(!tunes("HOME"));
     }
 
     #[test]
