@@ -9,9 +9,9 @@ use object::elf::{
     PF_X, PT_LOAD, PT_TLS,
 };
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
-use crate::support::library;
+use crate::support::{library, tools};
 
 type Elf = ElfFile64<'static, Endianness>;
 
@@ -77,6 +77,36 @@ fn operators() -> impl Iterator<Item = String> {
         forms(base, RESTS)
     };
     new("_Znwm").chain(new("_Znam")).chain(delete("_ZdlPv")).chain(delete("_ZdaPv"))
+}
+
+/// What every program runs before its first object is there, by parts of the functions' names.
+const FIRST: &[&str] = &[
+    "freehold_rt7process4make",
+    "freehold_heap5arena",
+    "4heap4Heap7make_at",
+    "find_heap",
+    "claim_blocks",
+    "find_medium_slab",
+];
+
+#[test]
+fn what_every_program_runs_first_stands_together() {
+    /// As much as the kernel maps around a page of a file that is touched.
+    const AROUND: u64 = 64 << 10;
+    let elf = elf();
+    let Some(near) = elf.section_by_name(".text.near") else {
+        tools::skip("the linker that the library was linked with takes no order of functions");
+        return;
+    };
+    let (from, to) = (near.address(), near.address() + AROUND);
+    let is_code = |symbol: &_| ObjectSymbol::kind(symbol) == object::SymbolKind::Text;
+    let functions: Vec<_> = elf.symbols().filter(is_code).collect();
+    for part in FIRST {
+        let named = functions.iter().filter(|it| it.name().is_ok_and(|it| it.contains(part)));
+        let nearest = named.map(ObjectSymbol::address).min();
+        let nearest = nearest.unwrap_or_else(|| panic!("there is no function {part}"));
+        assert!((from..to).contains(&nearest), "{part} is at {nearest:#x}, not near {from:#x}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The developers' chores: `cargo xtask tidy`, `licences`, `peers`, `kernels`, `bench-peers`,
-//! `floor`, `verdicts`, `overhead`, `comparisons`, `security` and `soak`.
+//! `floor`, `startup`, `verdicts`, `overhead`, `comparisons`, `security` and `soak`.
 //!
 //! Each prints what is wrong, one line a finding, and fails if there was any.
 
@@ -17,6 +17,7 @@ mod peers;
 mod security;
 mod soak;
 mod sources;
+mod startup;
 mod verdicts;
 
 use std::process::ExitCode;
@@ -42,6 +43,10 @@ Commands:
             times three loops of malloc and free under Freehold, and under other libraries, beside
             two functions that do nothing; fails where Freehold takes longer than is the aim; needs
             a C compiler
+  startup [RUNS [NAME=LIBRARY]...]
+            measures what a program that prints a line takes more with Freehold, an empty library,
+            and other libraries, than without any: time and resident memory; fails where Freehold
+            takes more than is the aim; needs a C compiler
   verdicts [REPEATS [PROGRAM]...]
             diagnoses the programs of tests/known so often, or those that are named, and prints how
             often each verdict was given to whom; fails if more than 5 % are wrong of any program;
@@ -87,6 +92,10 @@ fn main() -> ExitCode {
         ["floor"] => floor::check(9, &[]),
         ["floor", rounds, ref others @ ..] if rounds.parse::<u32>().is_ok_and(|n| n > 0) => {
             floor::check(rounds.parse().unwrap_or(1), others)
+        }
+        ["startup"] => startup::check(400, &[]),
+        ["startup", runs, ref others @ ..] if runs.parse::<u32>().is_ok_and(|n| n > 0) => {
+            startup::check(runs.parse().unwrap_or(1), others)
         }
         ["comparisons", ref words @ ..] => comparisons::run(words),
         ["security", suite, ref others @ ..] => security::check(suite, others),

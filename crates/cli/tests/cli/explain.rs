@@ -307,6 +307,14 @@ fn a_process_that_is_stopped_does_not_answer_and_that_is_said() {
     let Some(program) = own_program(&directory, "asked") else { return };
     let asked = Asked::start(&program, directory.path(), "system", &[]);
     signal(asked.pid, "STOP");
+    // Its other threads go on until that which the signal was given to has run.
+    let stat =
+        || fs::read_to_string(format!("/proc/{}/task/{0}/stat", asked.pid)).expect("it is there");
+    let start = Instant::now();
+    while !stat().rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not stop");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let report = asked.explain();
     signal(asked.pid, "CONT");
     assert!(report["missing"].to_string().contains("has not answered within 5 s"), "{report:#}");
