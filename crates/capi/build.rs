@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=near.ld");
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
     let version = env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");
     for argument in [
         // No start files: they would bring in code that runs at load time and needs more of libc.

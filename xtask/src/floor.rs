@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::metadata::{self, root, target};
-use crate::security::built_library;
+use crate::security::{built_library, named_library};
+use crate::startup::median;
 use crate::verdicts::compiled;
 
 /// The loops of `tests/floor/loops.c`, in their order.
@@ -58,8 +59,7 @@ fn run(root: &Path, target: &Path, rounds: u32, others: &[&str]) -> Result<Vec<S
         Subject::new("Freehold", built_library(root, target)?),
     ];
     for other in others {
-        let (name, library) = other.split_once('=').ok_or(format!("{other}: not NAME=LIBRARY"))?;
-        let library = fs::canonicalize(library).map_err(|e| format!("{library}: {e}"))?;
+        let (name, library) = named_library(other)?;
         subjects.push(Subject::new(name, library));
     }
     let copy = directory.path().join("copy.so");
@@ -98,8 +98,6 @@ fn times(loops: &Path, library: &Path) -> Result<[f64; LOOPS.len()], String> {
 fn ratios(subject: &Subject, floor: &Subject) -> [f64; LOOPS.len()] {
     std::array::from_fn(|n| {
         let pairs = subject.rounds.iter().zip(&floor.rounds);
-        let mut ratios: Vec<f64> = pairs.map(|(took, least)| took[n] / least[n]).collect();
-        ratios.sort_by(f64::total_cmp);
-        f64::midpoint(ratios[(ratios.len() - 1) / 2], ratios[ratios.len() / 2])
+        median(pairs.map(|(took, least)| took[n] / least[n]).collect())
     })
 }

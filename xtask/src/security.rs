@@ -50,8 +50,7 @@ pub(crate) fn check(suite: &str, others: &[&str]) -> Vec<String> {
 fn run(suite: &Path, others: &[&str], root: &Path, target: &Path) -> Result<Vec<String>, String> {
     let mut subjects = own(&built_library(root, target)?);
     for other in others {
-        let (name, library) = other.split_once('=').ok_or(format!("{other}: not NAME=LIBRARY"))?;
-        let library = fs::canonicalize(library).map_err(|e| format!("{library}: {e}"))?;
+        let (name, library) = named_library(other)?;
         subjects.push(Subject {
             name: name.to_owned(),
             library: Some(library),
@@ -86,6 +85,14 @@ fn own(library: &Path) -> Vec<Subject> {
         subject("Freehold", Some(library), &[], 70),
         subject("Freehold, hardened", Some(library), &[("FREEHOLD_HARDEN", "1")], 100),
     ]
+}
+
+/// What `NAME=LIBRARY` says: the name, and where the library is.
+pub(crate) fn named_library(argument: &str) -> Result<(&str, PathBuf), String> {
+    let (name, library) =
+        argument.split_once('=').ok_or(format!("{argument}: not NAME=LIBRARY"))?;
+    let library = fs::canonicalize(library).map_err(|e| format!("{library}: {e}"))?;
+    Ok((name, library))
 }
 
 /// Builds the library, and tells where it is.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::metadata::{self, root, target};
-use crate::security::built_library;
+use crate::security::{built_library, named_library};
 use crate::verdicts::compiled;
 
 /// What Freehold may cost: microseconds, and KiB that are resident.
@@ -86,8 +86,7 @@ fn run(root: &Path, target: &Path, runs: u32, others: &[&str]) -> Result<Vec<Str
         Subject::new("Freehold", Some(built_library(root, target)?)),
     ];
     for other in others {
-        let (name, library) = other.split_once('=').ok_or(format!("{other}: not NAME=LIBRARY"))?;
-        let library = fs::canonicalize(library).map_err(|e| format!("{library}: {e}"))?;
+        let (name, library) = named_library(other)?;
         subjects.push(Subject::new(name, Some(library)));
     }
     for library in subjects.iter().filter_map(|subject| subject.library.as_ref()) {
@@ -143,7 +142,8 @@ fn kib(text: &str, name: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median; of an even number what lies between the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }

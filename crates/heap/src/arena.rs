@@ -157,9 +157,12 @@ impl Plan {
 
 /// Gives back what is around a part of a reservation, each an address and bytes: where address
 /// space is scarce. Where it is not, that is not worth the calls.
-fn trim<S: System>(system: &S, all: (usize, usize), part: (usize, usize)) {
+///
+/// # Safety
+/// The reservation is the caller's, the part lies in it, and nothing around that is referred to.
+unsafe fn trim<S: System>(system: &S, all: (usize, usize), part: (usize, usize)) {
     let (before, after) = (part.0 - all.0, all.0 + all.1 - (part.0 + part.1));
-    // SAFETY: parts of a reservation that was just made, of which nobody knows.
+    // SAFETY: the caller's promise.
     unsafe {
         if before > 0 {
             system.unmap(all.0, before);
@@ -202,7 +205,8 @@ impl<S: System> Arena<S> {
             // The metadata ends at a multiple of a block.
             let outside = (reserved + metadata).next_multiple_of(BLOCK) - metadata;
             let reservation = if fence == 0 {
-                trim(&system, (reserved, needed + BLOCK), (outside, needed));
+                // SAFETY: the reservation just made; the part begins less than a block further on.
+                unsafe { trim(&system, (reserved, needed + BLOCK), (outside, needed)) };
                 (outside, needed)
             } else {
                 (reserved, needed + BLOCK)
