@@ -8,8 +8,11 @@ use crate::arena::Arena;
 use crate::cache::{Holding, ThreadCache};
 use crate::class::Class;
 use crate::depot::{Exchanged, HALF};
-use crate::layout::at;
+use crate::heap::Heap;
+use crate::invalid::Invalid;
+use crate::layout::{GRANULE, at};
 use crate::magazine::{EMPTY, FULL, Magazine, ROUNDS, SLOT};
+use crate::policy::retain;
 use core::ptr::NonNull;
 use freehold_sys::System;
 
@@ -21,6 +24,14 @@ pub(crate) enum SetAside {
     Instead(*mut Magazine),
     /// It was not: there is no depot, no magazine to be had, or room in this one.
     Not,
+}
+
+impl<S: System> Arena<S> {
+    /// The bytes that a heap may set aside of classes of which it turned out to need more.
+    pub(crate) fn most_set_aside(&self) -> usize {
+        let heaps = usize::from(self.leases.exclusive_made());
+        retain::depot_bytes(self.about_in_use().used * GRANULE, heaps)
+    }
 }
 
 impl ThreadCache {
@@ -85,6 +96,27 @@ impl ThreadCache {
             unsafe { arena.magazines.give_back(unused) };
         }
         exchanged
+    }
+
+    /// Notes that nothing is set aside of a class of which objects are to be fetched now: if it was
+    /// too little that could be, it may be more from now on.
+    #[inline]
+    pub(crate) fn note_missed<S: System>(&self, arena: &Arena<S>, class: Class) {
+        if let Some(heap) = self.heap() {
+            let most = || arena.most_set_aside();
+            // SAFETY: the thread has the lease.
+            unsafe { heap.with_depots(|it| it.note_missed(arena, class, false, most)) };
+        }
+    }
+
+    /// Gives some objects back that have long been set aside, if others could be in their place.
+    pub(crate) fn give_back_unused<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
+        // SAFETY: the thread has the lease.
+        let unused = |heap: &Heap| unsafe { heap.with_depots(|it| it.take_unused(arena)) };
+        match self.heap().and_then(unused) {
+            Some((class, rounds)) => self.give_back(arena, class, rounds.as_slice()),
+            None => Ok(()),
+        }
     }
 
     /// Takes an object out of what was set aside of `class` last, if anything was and the magazine

@@ -474,11 +474,14 @@ impl ThreadCache {
         core::mem::take(&mut self.wants_help)
     }
 
-    /// Gets the thread a heap of its own or the right to share, if it has neither.
+    /// Gets the thread a heap of its own or the right to share, if it has neither; and one of its
+    /// own in place of that right, if one has become free.
     #[inline]
     pub(crate) fn settle_in<S: System>(&mut self, arena: &Arena<S>) {
-        if self.holding == Holding::None {
-            self.find_heap(arena);
+        match self.holding {
+            Holding::Exclusive | Holding::Ended => {}
+            Holding::None => self.find_heap(arena),
+            Holding::Shared => self.stop_sharing(arena),
         }
     }
 
@@ -487,11 +490,23 @@ impl ThreadCache {
         self.hint = arena.next_hint();
         self.holding = Holding::Shared;
         if let Some(heap) = arena.lease() {
-            self.holding = Holding::Exclusive;
-            self.heap = ptr::from_ref(heap);
-            heap.holder.begin(&self.turn);
-            self.use_map_of(heap);
+            self.move_into(heap);
         }
+    }
+
+    /// Gets the thread a heap of its own, if one was given back. What it has in magazines stays
+    /// there, of whatever heap it is; what it frees of the shared heaps' is another's from now on.
+    fn stop_sharing<S: System>(&mut self, arena: &Arena<S>) {
+        if let Some(heap) = arena.lease_idle() {
+            self.move_into(heap);
+        }
+    }
+
+    fn move_into(&mut self, heap: &Heap) {
+        self.holding = Holding::Exclusive;
+        self.heap = ptr::from_ref(heap);
+        heap.holder.begin(&self.turn);
+        self.use_map_of(heap);
     }
 
     /// Lets the fast path keep what stands in the heap's map, as far as there are magazines.

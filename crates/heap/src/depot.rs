@@ -8,6 +8,12 @@
 //! has room for as many frees as there are objects for its next calls of malloc, and a program that
 //! goes up and down by a few does not come here each time.
 //!
+//! How many magazines of a class there may be depends on its size at first. Where a thread has to
+//! give objects back for want of room, and to fetch some again later, there may be twice as many
+//! from then on, as far as the policy allows that for all classes together. What a class was
+//! allowed that has lain here unused goes to those that need it, and to nobody when the thread
+//! rests and what it has at hand is taken from it.
+//!
 //! What changes hands is what is in magazines, which costs an instruction an object or less; the
 //! thread's own magazine stays its own. A signal handler may come here while the fast path of its
 //! own thread, which it interrupts, is about to write to that magazine: if another had taken its
@@ -23,6 +29,8 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::at;
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
+use core::ptr;
+use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sys::System;
 
 /// Objects that are set aside together: half a magazine.
@@ -33,12 +41,110 @@ const _: () = assert!(2 * HALF == ROUNDS);
 pub(crate) struct Depots {
     classes: [Depot; SMALL_CLASSES + 1],
     fresh: Fresh,
+    /// Bytes that classes may have set aside beyond what each may in any case.
+    deepened: usize,
+    /// Whether a class could not be allowed more, because others were.
+    pressed: bool,
+    /// The class to look at next when one is to be allowed less.
+    victim: u8,
 }
 
 impl Depots {
     /// Without magazines.
     pub(crate) const fn new() -> Self {
-        Self { classes: [const { Depot::new() }; SMALL_CLASSES + 1], fresh: Fresh::NONE }
+        Self {
+            classes: [const { Depot::new() }; SMALL_CLASSES + 1],
+            fresh: Fresh::NONE,
+            deepened: 0,
+            pressed: false,
+            victim: 0,
+        }
+    }
+
+    /// Notes that nothing is set aside of a class, and that some objects have to be fetched. If
+    /// some were given back since it was so last, more may be set aside from now on, unless all
+    /// classes together may have more than `most` bytes then. A shared heap, whose lock is held,
+    /// makes no magazines for that.
+    pub(crate) fn note_missed<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        is_shared: bool,
+        most: impl FnOnce() -> usize,
+    ) {
+        let depot = &mut self.classes[usize::from(class.0)];
+        depot.is_used = true;
+        if !depot.has_overflowed || depot.halves > 0 {
+            return;
+        }
+        depot.has_overflowed = false;
+        let (places, bytes) = (depot.places(class), magazine_bytes(class));
+        let mut deeper = retain::deeper_depot(places, bytes);
+        if is_shared {
+            deeper = deeper.min(NEAR);
+        }
+        while deeper > depot.places_there_are() {
+            let Some(magazine) = self.fresh.take(arena) else { return };
+            depot.add_places(magazine);
+        }
+        if deeper <= places {
+            return;
+        }
+        let added = (deeper - places) * bytes;
+        if self.deepened + added > most() {
+            self.pressed = true;
+            return;
+        }
+        self.deepened += added;
+        depot.extra += (deeper - places) as u16;
+    }
+
+    /// Takes something out of the depot of a class that was allowed more than others can be now,
+    /// and has not been used since it was looked at last. When nothing is left in it, it is allowed
+    /// as much as in any case.
+    pub(crate) fn take_unused<S: System>(&mut self, arena: &Arena<S>) -> Option<(Class, Rounds)> {
+        if !self.pressed {
+            return None;
+        }
+        for _ in 0..SMALL_CLASSES {
+            let class = Class(self.victim % SMALL_CLASSES as u8 + 1);
+            let depot = &mut self.classes[usize::from(class.0)];
+            if depot.extra > 0 && !core::mem::take(&mut depot.is_used) {
+                let taken = self.empty_one(arena, class);
+                self.pressed = taken.is_some();
+                return taken.map(|rounds| (class, rounds));
+            }
+            self.victim = class.0;
+        }
+        None
+    }
+
+    /// Allows a class, of which nothing is set aside, as much as in any case.
+    fn make_shallow<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+        let depot = &mut self.classes[usize::from(class.0)];
+        if depot.extra == 0 {
+            return;
+        }
+        self.deepened -= usize::from(depot.extra) * magazine_bytes(class);
+        let own = usize::from(class.info().depot);
+        depot.oldest = 0;
+        // Second: in the child of a fork the oldest has a place, whatever comes of the others.
+        compiler_fence(Ordering::SeqCst);
+        depot.extra = 0;
+        let give_back = |place: &mut *mut Magazine| {
+            let magazine = core::mem::replace(place, ptr::null_mut());
+            if !magazine.is_null() {
+                // SAFETY: it was this depot's, and holds nothing that counts.
+                unsafe { arena.magazines.give_back(magazine) };
+            }
+        };
+        depot.magazines[own..].iter_mut().for_each(give_back);
+        for more in &mut depot.more {
+            // SAFETY: it was this depot's, if it is one, whose slots are places.
+            let places = unsafe { places_in(*more) };
+            places.into_iter().flatten().for_each(give_back);
+            give_back(more);
+        }
     }
 
     /// Sets aside what is in a full magazine, or half of it.
@@ -83,7 +189,8 @@ impl Depots {
     #[inline]
     pub(crate) fn has_room(&mut self, class: Class) -> bool {
         let depot = &mut self.classes[usize::from(class.0)];
-        depot.free_halves(class) > 0 && !depot.place(class, depot.halves / 2).is_null()
+        let half = usize::from(depot.halves) / 2;
+        depot.free_halves(class) > 0 && !depot.place(class, half).is_null()
     }
 
     /// Sets aside the older half of a full magazine, whose newer half takes its place in it.
@@ -114,7 +221,7 @@ impl Depots {
     /// The caller has it.
     pub(crate) unsafe fn fill(&mut self, class: Class, empty: *mut Magazine) -> usize {
         let depot = &mut self.classes[usize::from(class.0)];
-        let last = depot.halves.saturating_sub(1).min(1);
+        let last = usize::from(depot.halves).saturating_sub(1).min(1);
         // SAFETY: the caller's promise.
         unsafe {
             // What was set aside last is to be used first, and so comes last.
@@ -124,10 +231,39 @@ impl Depots {
         }
     }
 
-    /// Takes out what was set aside last.
-    pub(crate) fn empty_one(&mut self, class: Class) -> Option<Rounds> {
-        self.classes[usize::from(class.0)].empty_one(class)
+    /// Takes out what was set aside last. If that is nothing, no more than in any case may be from
+    /// now on.
+    pub(crate) fn empty_one<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+    ) -> Option<Rounds> {
+        let rounds = self.classes[usize::from(class.0)].empty_one(class);
+        if rounds.is_none() {
+            self.make_shallow(arena, class);
+        }
+        rounds
     }
+}
+
+/// Bytes of a full magazine of a class, with its objects.
+fn magazine_bytes(class: Class) -> usize {
+    ROUNDS * class.size() + size_of::<Magazine>()
+}
+
+/// The slots of a magazine as places for others, if it is one.
+///
+/// # Safety
+/// The caller has it, and uses nothing else of it at the same time; its slots are null or
+/// magazines.
+#[inline]
+unsafe fn places_in<'a>(more: *mut Magazine) -> Option<&'a mut [*mut Magazine]> {
+    if more.is_null() {
+        return None;
+    }
+    let first = at::<*mut Magazine>(Magazine::first_slot(more));
+    // SAFETY: the caller's promise. A slot is as large as a pointer.
+    Some(unsafe { core::slice::from_raw_parts_mut(first, ROUNDS) })
 }
 
 /// What became of a full magazine.
@@ -145,33 +281,86 @@ fn half(magazine: *mut Magazine, n: usize) -> *mut [usize; HALF] {
     at(Magazine::slot_after(magazine, n * HALF))
 }
 
+/// Places of a depot that stand in itself.
+const NEAR: usize = retain::DEPOT_LEAST_MOST;
+/// Magazines whose slots may be places.
+const MORE: usize = 2;
+const _: () = assert!(NEAR + MORE * ROUNDS == retain::DEPOT_MOST);
+
 /// The magazines of one class: a ring of as many places as there may be full ones. From the oldest
 /// on come the full ones, in the order in which they were set aside, and one that may be half full;
-/// then empty ones; then places never used, which are null.
+/// then empty ones; then places never used, which are null. How many places there are changes only
+/// while none has anything.
 struct Depot {
-    magazines: [*mut Magazine; retain::DEPOT_MOST],
-    oldest: usize,
+    magazines: [*mut Magazine; NEAR],
+    /// Magazines whose slots are the places beyond these, once there are some.
+    more: [*mut Magazine; MORE],
+    oldest: u16,
     /// Halves with objects.
-    halves: usize,
+    halves: u16,
+    /// Places beyond those that the class has in any case.
+    extra: u16,
+    /// Whether objects were given back for want of room since some were missed last.
+    has_overflowed: bool,
+    /// Whether anything was set aside or taken since it was looked whether that is so.
+    is_used: bool,
 }
 
 impl Depot {
     /// Without magazines.
     const fn new() -> Self {
-        Self { magazines: [core::ptr::null_mut(); retain::DEPOT_MOST], oldest: 0, halves: 0 }
+        Self {
+            magazines: [ptr::null_mut(); NEAR],
+            more: [ptr::null_mut(); MORE],
+            oldest: 0,
+            halves: 0,
+            extra: 0,
+            has_overflowed: false,
+            is_used: false,
+        }
+    }
+
+    /// How many places there are.
+    #[inline]
+    fn places(&self, class: Class) -> usize {
+        usize::from(class.info().depot) + usize::from(self.extra)
+    }
+
+    /// How many places could be used.
+    fn places_there_are(&self) -> usize {
+        NEAR + self.more.iter().filter(|more| !more.is_null()).count() * ROUNDS
+    }
+
+    /// Makes the slots of a magazine that was just leased places.
+    fn add_places(&mut self, magazine: *mut Magazine) {
+        if let Some(more) = self.more.iter_mut().find(|more| more.is_null()) {
+            // SAFETY: just leased. What its last user left there is no magazine.
+            unsafe { Magazine::slots(magazine, ROUNDS).fill(0) };
+            *more = magazine;
+        }
     }
 
     /// The place `n` after that of the oldest magazine.
     #[inline]
     fn place(&mut self, class: Class, n: usize) -> &mut *mut Magazine {
-        let (places, n) = (usize::from(class.info().depot), self.oldest + n);
-        &mut self.magazines[if n < places { n } else { n - places }]
+        let (places, n) = (self.places(class), usize::from(self.oldest) + n);
+        let n = if n < places { n } else { n - places };
+        match n.checked_sub(NEAR) {
+            None => &mut self.magazines[n],
+            Some(far) => {
+                let more = self.more[far / ROUNDS];
+                debug_assert!(!more.is_null());
+                // SAFETY: where there are more places than here, there is a magazine for them that
+                // is this depot's, with as many slots; each is null or a magazine.
+                unsafe { &mut *at::<*mut Magazine>(Magazine::slot_after(more, far % ROUNDS)) }
+            }
+        }
     }
 
     /// The halves that there is room for.
     #[inline]
     fn free_halves(&self, class: Class) -> usize {
-        2 * usize::from(class.info().depot) - self.halves
+        2 * self.places(class) - usize::from(self.halves)
     }
 
     /// The slots of half `n` from the oldest on, if its place has a magazine.
@@ -193,22 +382,27 @@ impl Depot {
         most: usize,
         lease: impl FnOnce() -> Option<*mut Magazine>,
     ) -> Option<Exchanged> {
-        let places = usize::from(class.info().depot);
+        self.is_used = true;
+        let places = self.places(class);
         if places == 0 {
+            self.has_overflowed = true;
             return None;
         }
         let halves = most.min(self.free_halves(class));
         if halves == 0 {
+            self.has_overflowed = true;
             let oldest = *self.place(class, 0);
             // SAFETY: the caller's magazine, and one of this depot.
             unsafe {
                 Magazine::slots(oldest, ROUNDS).swap_with_slice(Magazine::slots(full, ROUNDS));
             };
-            self.oldest = if self.oldest + 1 < places { self.oldest + 1 } else { 0 };
+            let next = usize::from(self.oldest) + 1;
+            self.oldest = if next < places { next as u16 } else { 0 };
             return Some(Exchanged::ForOldest);
         }
         // At most one of them: the first is null only if it is not half full.
-        for n in [self.halves / 2, (self.halves + halves - 1) / 2] {
+        let before = usize::from(self.halves);
+        for n in [before / 2, (before + halves - 1) / 2] {
             let place = self.place(class, n);
             if place.is_null() {
                 *place = lease()?;
@@ -232,10 +426,11 @@ impl Depot {
     unsafe fn set_half_aside(&mut self, class: Class, full: *mut Magazine) {
         // SAFETY: the caller's magazine, and one of this depot.
         unsafe {
-            self.half(class, self.halves).write(half(full, 0).read());
+            self.half(class, self.halves.into()).write(half(full, 0).read());
             half(full, 0).write(half(full, 1).read());
         }
         self.halves += 1;
+        self.is_used = true;
     }
 
     /// Moves what was set aside last into the first or second half of a magazine.
@@ -246,15 +441,16 @@ impl Depot {
     unsafe fn take_half(&mut self, class: Class, empty: *mut Magazine, n: usize) -> bool {
         let Some(last) = self.halves.checked_sub(1) else { return false };
         self.halves = last;
+        self.is_used = true;
         // SAFETY: the caller's magazine, and one of this depot, which has objects there.
-        unsafe { half(empty, n).write(self.half(class, last).read()) };
+        unsafe { half(empty, n).write(self.half(class, last.into()).read()) };
         true
     }
 
     fn empty_one(&mut self, class: Class) -> Option<Rounds> {
         self.halves = self.halves.checked_sub(1)?;
         // SAFETY: this half has objects.
-        Some(Rounds::of(unsafe { &*self.half(class, self.halves) }))
+        Some(Rounds::of(unsafe { &*self.half(class, self.halves.into()) }))
     }
 }
 
@@ -301,9 +497,14 @@ mod tests {
 
     #[test]
     fn the_last_set_aside_comes_back_first_and_the_oldest_goes_when_there_is_no_room() {
-        for class in [16, 64, 1024].map(Class::of_small) {
-            let places = usize::from(class.info().depot);
+        let depots = [(16, 0), (64, 0), (1024, 0), (2048, 1), (16, 60), (64, 9), (1024, 40)];
+        for (class, extra) in depots.map(|(size, extra)| (Class::of_small(size), extra)) {
             let (mut depot, mut model, mut next) = (Depot::new(), VecDeque::new(), 1);
+            depot.extra = extra;
+            let places = depot.places(class);
+            let more = [Own::new(), Own::new()];
+            more.iter().for_each(|more| depot.add_places(more.0));
+            assert!(places <= depot.places_there_are());
             let (own, mut leased) = (Own::new(), Vec::new());
             let mut seed = 1_usize;
             for _ in 0..10_000 {

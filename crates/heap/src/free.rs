@@ -492,7 +492,7 @@ impl ThreadCache {
             }
             while let Some(rounds) = self.heap().and_then(|heap| {
                 // SAFETY: the thread has the lease.
-                unsafe { heap.with_depots(|it| it.empty_one(class)) }
+                unsafe { heap.with_depots(|it| it.empty_one(arena, class)) }
             }) {
                 self.give_back(arena, class, rounds.as_slice())?;
             }

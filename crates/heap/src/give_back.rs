@@ -192,7 +192,7 @@ impl ThreadCache {
                 }
                 let given_back = self.give_back(arena, class, objects);
                 self.load(class, Magazine::first_slot(oldest));
-                return given_back;
+                return given_back.and_then(|()| self.give_back_unused(arena));
             }
             SetAside::Not => {}
         }

@@ -93,9 +93,24 @@ impl<S: System> Arena<S> {
             Some(id) => self.heap(id as u16),
             None => self.make_exclusive()?,
         };
+        Some(self.note_leased(heap))
+    }
+
+    /// Leases an exclusive heap that was given back, for a thread that has shared some until now.
+    #[inline]
+    pub(crate) fn lease_idle(&self) -> Option<&Heap> {
+        let idle = &self.leases.idle;
+        if idle.is_empty() {
+            return None;
+        }
+        let id = idle.pop(|id| &self.heap(id as u16).link)?;
+        Some(self.note_leased(self.heap(id as u16)))
+    }
+
+    fn note_leased<'a>(&self, heap: &'a Heap) -> &'a Heap {
         // Relaxed: a hint of how many threads there are; after a fork there is one to read it.
         heap.leased.store(true, Ordering::Relaxed);
-        Some(heap)
+        heap
     }
 
     /// Ends a lease: the heap lets go of everything it holds, and waits for the next thread.
@@ -106,7 +121,8 @@ impl<S: System> Arena<S> {
         heap.holder.end();
         // A second free that is found out now stays unnamed: the thread that would do so is gone.
         // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
-        let mut released = unsafe { self.let_go_of_what_is_at_hand(heap, |_| ()) };
+        let gone = unsafe { self.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()) };
+        let mut released = gone.released;
         heap.set_receives(false);
         let mut held = heap.hold();
         self.let_go_of_slabs(&mut held);
@@ -133,7 +149,9 @@ impl<S: System> Arena<S> {
             for class in (1..=SMALL_CLASSES as u8).map(Class) {
                 // For one class at a time, so that nobody waits for long.
                 let mut held = heap.hold();
-                while let Some(rounds) = held.shared_depots().and_then(|it| it.empty_one(class)) {
+                while let Some(rounds) =
+                    held.shared_depots().and_then(|it| it.empty_one(self, class))
+                {
                     self.send_each_home(class, rounds.as_slice(), |twice| found = Err(twice));
                 }
             }

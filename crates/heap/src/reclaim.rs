@@ -33,6 +33,18 @@ use freehold_sys::System;
 /// The thread whose turn is taken, of all in the process.
 pub(crate) static SUMMONS: Summons = Summons::new();
 
+/// Half magazines that are sent home in one turn: as many as takes as long as all else that a
+/// thread may have at hand.
+const AT_ONCE: usize = 64;
+
+/// What a heap has let go of.
+pub(crate) struct LetGo {
+    /// Granules released.
+    pub(crate) released: u32,
+    /// Whether it has nothing left.
+    pub(crate) is_all: bool,
+}
+
 /// Which thread has a heap, or an outbox: where its turn is. 0 for nobody. That may be memory which
 /// is gone.
 #[repr(transparent)]
@@ -96,12 +108,18 @@ impl<S: System> Arena<S> {
     unsafe fn reclaim_heaps(&self, taken: &mut usize) -> Result<(), Invalid> {
         for heap in self.all_heaps().filter(|heap| heap.is_exclusive()) {
             let holder = || heap.holder.turn();
-            self.in_turn_of(holder, |twice| {
-                // SAFETY: this is the holder's turn: it is out, and every other use of what is
-                // taken is in one of its turns, as the caller promises.
-                unsafe { self.let_go_of_what_is_at_hand(heap, twice) };
-                *taken += 1;
-            })?;
+            let mut is_all = false;
+            while !is_all {
+                // Nothing is left for another turn if nobody gives one.
+                is_all = true;
+                self.in_turn_of(holder, |twice| {
+                    // SAFETY: this is the holder's turn: it is out, and every other use of what is
+                    // taken is in one of its turns, as the caller promises.
+                    let gone = unsafe { self.let_go_of_what_is_at_hand(heap, AT_ONCE, twice) };
+                    *taken += usize::from(gone.is_all);
+                    is_all = gone.is_all;
+                })?;
+            }
         }
         Ok(())
     }
@@ -163,30 +181,36 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends home what a heap has at hand for its holder, and calls `twice` with what was free
-    /// already. Returns the granules released.
+    /// already. Of what is set aside it is so many half magazines at most, before all else.
     ///
     /// # Safety
     /// The caller has the lease, or its holder's turn, or the holder is gone.
     pub(crate) unsafe fn let_go_of_what_is_at_hand(
         &self,
         heap: &Heap,
+        most: usize,
         mut twice: impl FnMut(Invalid),
-    ) -> u32 {
-        // SAFETY: the caller's promise.
-        let mut released = self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
-        released += self.let_go_of_runs(heap);
+    ) -> LetGo {
+        let (mut released, mut left) = (0, most);
         for class in (1..=SMALL_CLASSES as u8).map(Class) {
-            // SAFETY: as above.
-            while let Some(rounds) = unsafe { heap.with_depots(|it| it.empty_one(class)) } {
+            // SAFETY: the caller's promise.
+            while let Some(rounds) = unsafe { heap.with_depots(|it| it.empty_one(self, class)) } {
                 released += self.send_each_home(class, rounds.as_slice(), &mut twice);
+                left -= 1;
+                if left == 0 {
+                    return LetGo { released, is_all: false };
+                }
             }
         }
+        // SAFETY: as above.
+        released += self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        released += self.let_go_of_runs(heap);
         let closed = heap.close_inboxes(|class, objects| {
             released += self.send_each_home(class, objects, &mut twice);
             Ok::<(), core::convert::Infallible>(())
         });
         let Ok(()) = closed;
-        released
+        LetGo { released, is_all: true }
     }
 
     /// Sends home what is in an outbox, and calls `twice` with what was free already.

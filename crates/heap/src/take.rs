@@ -74,6 +74,7 @@ impl ThreadCache {
             return self.pop_when_busy(class);
         }
         self.note_fetch(class);
+        self.note_missed(arena, class);
         if self.take_into_magazine(arena, class) {
             return self.pop_when_busy(class);
         }
@@ -169,6 +170,9 @@ impl ThreadCache {
             let count = held.shared_depots().map_or(0, |it| it.fill(class, magazine));
             if count > 0 {
                 return count;
+            }
+            if let Some(depots) = held.shared_depots() {
+                depots.note_missed(arena, class, true, || arena.most_set_aside());
             }
             let count = fill(arena, &mut held, class, (magazine, wanted));
             self.use_shared_map(&held);

@@ -46,6 +46,12 @@ impl IndexStack {
         }
     }
 
+    /// Whether there was nothing on it a moment ago: for who would rather not try in vain.
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: a hint, and popping decides.
+        index_of(self.head.load(Ordering::Relaxed)).is_none()
+    }
+
     /// Pops the index pushed last.
     pub fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         // Acquire pairs with the Release in `push`; needed already here, to read the link.
@@ -84,8 +90,10 @@ mod tests {
         let stack = IndexStack::new();
         let link = |i: u32| &links[i as usize];
         (0..3).for_each(|i| stack.push(i, link));
+        assert!(!stack.is_empty());
         let popped: Vec<_> = std::iter::from_fn(|| stack.pop(link)).collect();
         assert_eq!(popped, [2, 1, 0]);
+        assert!(stack.is_empty());
     }
 
     #[test]

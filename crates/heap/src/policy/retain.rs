@@ -50,8 +50,21 @@ pub const WORTH_WAITING: u16 = 2;
 /// of the smallest, are a fifth at most.
 pub const ALONE_AT_ONCE: u16 = 2048;
 
-/// The most full magazines of a class that a heap sets aside.
-pub const DEPOT_MOST: usize = 8;
+/// The most full magazines of a class that a heap sets aside in any case.
+pub const DEPOT_LEAST_MOST: usize = 8;
+
+/// The most that it sets aside of a class of which it turned out to need more.
+pub const DEPOT_MOST: usize = DEPOT_LEAST_MOST + 60;
+
+/// The bytes that it sets aside of such a class, at most.
+const DEPOT_MOST_BYTES: usize = 256 * 1024;
+
+/// The bytes that all heaps together set aside of such classes, but for what each may in any case.
+const DEPOT_BYTES_LEAST: usize = 4 << 20;
+const DEPOT_BYTES_MOST: usize = 8 << 20;
+
+/// The bytes that each may.
+const DEPOT_BYTES_EACH: usize = 64 * 1024;
 
 /// The largest objects of which full magazines are set aside.
 const DEPOT_MAX: usize = 1024;
@@ -65,11 +78,24 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
         0
     } else if n < 1 {
         1
-    } else if n > DEPOT_MOST {
-        DEPOT_MOST
+    } else if n > DEPOT_LEAST_MOST {
+        DEPOT_LEAST_MOST
     } else {
         n
     }
+}
+
+/// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
+/// that `places` were too few: twice as many, or one.
+pub fn deeper_depot(places: usize, bytes: usize) -> usize {
+    (2 * places).max(1).min((DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST)).max(places)
+}
+
+/// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
+/// bytes are in use and there are so many heaps: a small share of what is in use, within bounds.
+pub fn depot_bytes(used: usize, heaps: usize) -> usize {
+    let all = (used / 16).clamp(DEPOT_BYTES_LEAST, DEPOT_BYTES_MOST);
+    (all / heaps.max(1)).max(DEPOT_BYTES_EACH)
 }
 
 /// Bytes of hot medium objects of each class in all heaps together, but for what each may keep in
@@ -155,6 +181,7 @@ pub fn shared_heaps(processors: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn what_waits_in_all_inboxes_is_bounded_by_what_is_in_use() {
@@ -177,6 +204,27 @@ mod tests {
             }
         }
         assert_eq!(hot(2560, 11, 1), 11);
+    }
+
+    #[test]
+    fn what_is_set_aside_beyond_the_least_is_bounded_in_all_heaps_together_and_in_each_class() {
+        for heaps in 0..=100 {
+            for used in [0, 10 << 20, 100 << 20, usize::MAX] {
+                let each = depot_bytes(used, heaps);
+                assert!(each >= DEPOT_BYTES_EACH && each <= DEPOT_BYTES_MOST);
+                let all = (used / 16).max(DEPOT_BYTES_LEAST).max(heaps * DEPOT_BYTES_EACH);
+                assert!(each * heaps <= all);
+            }
+        }
+        for bytes in [500, 2000, 30_000, 60_000] {
+            let deeper = |places: &usize| Some(deeper_depot(*places, bytes));
+            let all: Vec<_> = core::iter::successors(Some(0), deeper).take(12).collect();
+            assert_eq!(all[..3], [0, 1, 2]);
+            assert!(all.windows(2).all(|two| two[0] <= two[1]));
+            assert_eq!(all[11], DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes));
+        }
+        // What may be set aside in any case never becomes less.
+        assert_eq!(deeper_depot(8, DEPOT_MOST_BYTES), 8);
     }
 
     #[test]

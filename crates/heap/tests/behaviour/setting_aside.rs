@@ -4,6 +4,7 @@ use crate::support::{Estate, Thread};
 use freehold_heap::class::Class;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::ROUNDS;
+use freehold_heap::policy::retain;
 use freehold_sys::fake::Fake;
 
 const SIZE: usize = 48;
@@ -58,6 +59,95 @@ fn at_the_edges_of_a_magazine_there_is_room_for_half_of_it_either_way() {
     objects.push(thread.alloc(SIZE).unwrap());
     assert_eq!(thread.cache.at_hand(class()), ROUNDS / 2 - 1);
     thread.free_all(objects);
+}
+
+/// Allocates so many objects and frees them all, some times.
+fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
+    for _ in 0..times {
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+    }
+}
+
+/// Objects that are not in slabs.
+fn out(estate: &Estate<Fake>) -> usize {
+    // SAFETY: the test's only thread is here.
+    unsafe { estate.arena().check() }.objects_out
+}
+
+/// Times after which a thread has set aside all that comes and goes, if it may.
+const LONG: usize = 10;
+
+#[test]
+fn objects_that_come_and_go_are_set_aside_however_many_were_at_first() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for (size, count) in [(48, 1500), (500, 400), (2000, 100)] {
+        let before = out(&estate);
+        come_and_go(&mut thread, size, count, 1);
+        let at_first = out(&estate) - before;
+        assert!(at_first < count / 2, "{at_first} of {count} objects of {size} bytes");
+        come_and_go(&mut thread, size, count, LONG);
+        let free = estate.arena().usage().free_objects;
+        assert!(out(&estate) - before >= count, "of {count} objects of {size} bytes");
+        come_and_go(&mut thread, size, count, 3);
+        assert_eq!(estate.arena().usage().free_objects, free);
+    }
+}
+
+#[test]
+fn objects_that_only_go_are_not_set_aside_beyond_the_usual() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let objects: Vec<_> = (0..20_000).map(|_| thread.alloc(SIZE).unwrap()).collect();
+    thread.free_all(objects);
+    let usual = (1 + usize::from(class().info().depot)) * ROUNDS;
+    assert!(out(&estate) <= usual, "{} objects, {usual} as usual", out(&estate));
+}
+
+#[test]
+fn what_is_set_aside_beyond_the_usual_goes_back_when_the_thread_trims_and_is_not_set_aside_again() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    come_and_go(&mut thread, SIZE, 1500, LONG);
+    assert!(out(&estate) >= 1500);
+    thread.cache.trim(estate.arena()).unwrap();
+    assert_eq!(out(&estate), 0);
+    come_and_go(&mut thread, SIZE, 1500, 1);
+    let usual = (1 + usize::from(class().info().depot)) * ROUNDS;
+    assert!(out(&estate) <= usual, "{} objects, {usual} as usual", out(&estate));
+}
+
+#[test]
+fn sizes_that_are_not_used_any_longer_make_room_for_those_that_are() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let most = retain::depot_bytes(0, 1);
+    // As much of each as may be of one: of all together that is more than may be.
+    for size in (112..=1024).step_by(16) {
+        // And a size that is used all the time.
+        for _ in 0..LONG {
+            come_and_go(&mut thread, size, (200 << 10) / size, 6);
+            come_and_go(&mut thread, SIZE, 1500, 1);
+        }
+        for (size, count) in [(SIZE, 1500), (size, (200 << 10) / size)] {
+            let free = estate.arena().usage().free_objects;
+            come_and_go(&mut thread, size, count, 1);
+            assert_eq!(estate.arena().usage().free_objects, free, "{size} bytes");
+        }
+        let usual: usize = (0..=class_of(size).0).map(|n| usual_bytes(Class(n))).sum();
+        let at_hand = estate.arena().usage().in_use();
+        assert!(at_hand <= usual + most, "{at_hand} bytes at hand, {usual} as usual");
+    }
+}
+
+fn class_of(size: usize) -> Class {
+    Class::of_small(size)
+}
+
+/// Bytes of objects of a class that a thread may have at hand in any case.
+fn usual_bytes(class: Class) -> usize {
+    (1 + usize::from(class.info().depot)) * ROUNDS * class.size()
 }
 
 /// How many frees of its class a thread looks at, of those that it makes at first.
