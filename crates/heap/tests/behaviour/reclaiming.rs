@@ -3,6 +3,7 @@
 use crate::many_threads::trade_beside;
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::layout::{BLOCK, GRANULE};
+use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::purge::{TICK_MILLISECONDS, TICKS_REMEMBERED, TICKS_TO_RECLAIM};
 use freehold_heap::purge::Watch;
 use freehold_sys::System;
@@ -144,6 +145,27 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
     // What is left is in magazines, and slabs of small objects that the heap is attached to.
     assert!(left(&estate).used <= 8 && left(&estate).dirty == 0, "{:?}", left(&estate));
     use_all();
+}
+
+#[test]
+fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
+    let _alone = alone();
+    let estate = Estate::new(Fake::new());
+    if !estate.arena().system().barrier() {
+        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+        return;
+    }
+    let mut thread = Thread::new(&estate);
+    for _ in 0..10 {
+        let objects: Vec<_> = (0..1900).map(|_| thread.alloc(48).unwrap()).collect();
+        thread.free_all(objects);
+    }
+    // SAFETY: all is done by this thread, one thing after the other.
+    let out = |estate: &Estate<Fake>| unsafe { estate.arena().check() }.objects_out;
+    assert!(out(&estate) >= 1900);
+    // SAFETY: as above.
+    assert_eq!(unsafe { estate.arena().reclaim() }.unwrap(), 2, "a heap and an outbox");
+    assert!(out(&estate) <= ROUNDS, "{} are left", out(&estate));
 }
 
 #[test]

@@ -28,6 +28,40 @@ fn with_two_that_share(f: impl FnOnce(&Estate<Fake>, Thread<Fake>, Thread<Fake>)
     }
 }
 
+#[test]
+fn who_shares_moves_into_a_heap_that_becomes_free_and_loses_nothing() {
+    let estate = Estate::new(Fake::new());
+    let mut owners: Vec<_> = (0..32).map(|_| Thread::new(&estate)).collect();
+    let objects: Vec<_> = owners.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let mut sharer = Thread::new(&estate);
+    let sizes = [16, 100, 1500, 5000, 40_000];
+    let mut of_shared: Vec<_> =
+        sizes.iter().flat_map(|&size| alloc_some(&mut sharer, size)).collect();
+    sharer.free_all(of_shared.split_off(of_shared.len() / 2));
+    assert_eq!(sharer.cache.holding(), Holding::Shared);
+    let mut owner = owners.pop().unwrap();
+    owner.free(objects[31]);
+    let heap = owner.cache.heap().unwrap().id();
+    drop(owner);
+    let of_own: Vec<_> = sizes.iter().flat_map(|&size| alloc_some(&mut sharer, size)).collect();
+    assert_eq!(sharer.cache.holding(), Holding::Exclusive);
+    assert_eq!(sharer.cache.heap().unwrap().id(), heap);
+    // Who comes next has to share.
+    let mut next = Thread::new(&estate);
+    let object = next.alloc(100).unwrap();
+    assert_eq!(next.cache.holding(), Holding::Shared);
+    next.free(object);
+    sharer.free_all(of_shared.into_iter().chain(of_own));
+    for (thread, &object) in owners.iter_mut().zip(&objects) {
+        thread.free(object);
+    }
+    drop((owners, sharer, next));
+    estate.arena().let_go_of_shared().unwrap();
+    // SAFETY: all threads are gone.
+    let census = unsafe { estate.arena().check() };
+    assert_eq!((census.objects_out, census.run_granules), (0, 0));
+}
+
 fn alloc_some(thread: &mut Thread<Fake>, size: usize) -> Vec<usize> {
     (0..SOME).map(|_| thread.alloc(size).unwrap()).collect()
 }
