@@ -137,7 +137,7 @@ fn sources(
         sources.push(Source::new(
             "Freehold's figures",
             "its tables, which the symbol freehold_figures tells",
-            "a moment's; up to 30 objects a size and thread that are at its hand count as in use",
+            "a moment's; what threads have at hand counts as in use",
         ));
     }
     for own in figures.iter().filter(|own| own.allocator != figures::FREEHOLD) {
