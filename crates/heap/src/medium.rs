@@ -10,6 +10,7 @@ use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
 use crate::heap::{Heap, Held};
 use crate::hot::{HOT_MOST, Hot};
 use crate::layout::Granule;
+use crate::outbox::Outbox;
 use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
@@ -201,13 +202,23 @@ impl<S: System> Arena<S> {
         &self,
         heap: &Heap,
         bins: &mut MediumBins,
+        outbox: Option<&mut Outbox>,
         class: Class,
         account: &Account,
     ) -> Option<Given> {
         if let Some(given) = bins.pop(class) {
             return Some(given);
         }
-        let bin = self.find_medium_slab(heap, class, account)?;
+        let waiting = outbox.and_then(|outbox| {
+            let class_of = |g| Class(self.tag(g).class());
+            let (g, free) = outbox.take_medium(class, class_of)?;
+            let capacity = class.info().capacity.into();
+            Some(MediumBin::new(free, g, self.tables.address(g), capacity))
+        });
+        let bin = match waiting {
+            Some(bin) => bin,
+            None => self.find_medium_slab(heap, class, account)?,
+        };
         let at_hand = &mut bins.0[class.medium_index()];
         at_hand.bin = bin;
         let heaps = self.leases.exclusive_made().into();
@@ -335,7 +346,7 @@ impl<S: System> Arena<S> {
         let heap = held.heap();
         // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
         let bins = unsafe { &mut *heap.medium.get() };
-        self.take_medium(heap, bins, class, &held.account)
+        self.take_medium(heap, bins, None, class, &held.account)
     }
 }
 

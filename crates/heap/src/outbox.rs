@@ -2,10 +2,13 @@
 //!
 //! They are gathered by slab, without touching them, and each batch goes home with one exchange of
 //! the slab's word. What a thread holds back here is bounded in bytes.
+//!
+//! Medium objects need not go home at all: their slabs are nobody's, so that a thread that wants
+//! one takes what waits here first, a slab's worth at a time. One that does may hold back more.
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::class::Class;
+use crate::class::{Class, MEDIUM_CLASSES};
 use crate::company::Company;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
@@ -25,6 +28,38 @@ const WAYS: usize = 2;
 const SLOTS: usize = SETS * WAYS;
 /// Words of a slab's bits that a slot has room for: a window. A slab of more has several slots.
 const WORDS: usize = 4;
+
+/// Slots that are remembered of each medium class, the newest ones.
+const REMEMBERED: usize = 16;
+
+/// The slots that were given to slabs of one medium class last; what is in them may have gone home
+/// since. A ring.
+#[derive(Clone, Copy)]
+struct Remembered {
+    slots: [u16; REMEMBERED],
+    /// How many were put in, less those taken out.
+    end: u8,
+    count: u8,
+}
+
+impl Remembered {
+    const NONE: Self = Self { slots: [0; REMEMBERED], end: 0, count: 0 };
+
+    fn push(&mut self, slot: usize) {
+        self.slots[usize::from(self.end) % REMEMBERED] = slot as u16;
+        self.end = self.end.wrapping_add(1);
+        self.count = (self.count + 1).min(REMEMBERED as u8);
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        self.count = self.count.checked_sub(1)?;
+        self.end = self.end.wrapping_sub(1);
+        Some(self.slots[usize::from(self.end) % REMEMBERED].into())
+    }
+}
+
+const _: () = assert!((u8::MAX as usize + 1).is_multiple_of(REMEMBERED));
+const _: () = assert!(SLOTS <= u16::MAX as usize);
 
 /// Parcels that a thread sends before it looks again how much may wait in an inbox.
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
@@ -105,6 +140,10 @@ pub(crate) struct Outbox {
     next: u16,
     /// Whether medium objects wait here at all.
     pub(crate) company: Company,
+    /// For each medium class the slots that may have some.
+    medium: [Remembered; MEDIUM_CLASSES],
+    /// Whether the thread has looked for some here since it was last asked how much may be.
+    is_drawn_on: bool,
     /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
     /// again.
     inbox_parcels: usize,
@@ -143,6 +182,8 @@ impl Stocked for Outbox {
             (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
             (&raw mut (*place).parcels_left).write(PARCELS_BETWEEN_LOOKS);
             (&raw mut (*place).company).write(Company::NONE);
+            (&raw mut (*place).medium).write([Remembered::NONE; MEDIUM_CLASSES]);
+            (&raw mut (*place).is_drawn_on).write(false);
             (&raw mut (*place).fresh).write(Fresh::NONE);
             let parcels = (&raw mut (*place).parcels).cast::<Parcel>();
             for n in 0..MAGAZINES {
@@ -163,7 +204,33 @@ impl Outbox {
     pub(crate) fn add(&mut self, class: Class, row: Row) -> bool {
         // First: a slot that was given to a slab must have an object of it, which keeps the slab.
         self.join(class, row)
-            || !self.is_full() && self.occupy(Key::of(row)) && self.join(class, row)
+            || !self.is_full() && self.occupy(class, Key::of(row)) && self.join(class, row)
+    }
+
+    /// Takes out what waits here of one slab of a medium class: the slab, and the objects' bits.
+    pub(crate) fn take_medium(
+        &mut self,
+        class: Class,
+        class_of: impl Fn(Granule) -> Class,
+    ) -> Option<(Granule, u64)> {
+        self.is_drawn_on = true;
+        while let Some(n) = self.medium[class.medium_index()].pop() {
+            let key = self.keys[n];
+            // What was there may have gone home, and another slab come into its place.
+            if key != UNUSED && class_of(key.granule()) == class {
+                self.left += (usize::from(self.counts[n]) * class.size()) as isize;
+                self.vacate(n);
+                return Some((key.granule(), core::mem::take(&mut self.masks[n][0])));
+            }
+        }
+        None
+    }
+
+    /// Ends the use of a slot, whose objects are seen to. Returns how many they were.
+    fn vacate(&mut self, n: usize) -> u16 {
+        self.keys[n] = UNUSED;
+        self.used[n / 64] &= !(1 << (n % 64));
+        core::mem::take(&mut self.counts[n])
     }
 
     /// Puts objects in, if there is a slot for their slab and not too much is held back.
@@ -194,7 +261,7 @@ impl Outbox {
 
     /// Gives a slot to `key`, which has none, if one of the two where it may be is unused.
     #[cold]
-    fn occupy(&mut self, key: Key) -> bool {
+    fn occupy(&mut self, class: Class, key: Key) -> bool {
         let slots = self.keys[key.slot()..].iter().take(WAYS);
         let taken = slots.take_while(|&&it| it != UNUSED && it != key).count();
         if taken == WAYS || self.keys[key.slot() + taken] == key {
@@ -205,6 +272,9 @@ impl Outbox {
         // Zeros are there already, but their page may not be.
         self.masks[n] = [0; WORDS];
         self.used[n / 64] |= 1 << (n % 64);
+        if !class.is_small() {
+            self.medium[class.medium_index()].push(n);
+        }
         true
     }
 
@@ -288,8 +358,11 @@ impl<S: System> Arena<S> {
         let mut released = 0;
         if outbox.is_full() {
             let used = self.about_in_use().used * GRANULE;
-            let outboxes = self.outboxes.made();
-            outbox.set_limit(retain::outbox_bytes(used, outboxes));
+            let mut bytes = retain::outbox_bytes(used, self.outboxes.made());
+            if core::mem::take(&mut outbox.is_drawn_on) {
+                bytes = bytes.max(self.most_set_aside());
+            }
+            outbox.set_limit(bytes);
             // Half of them go, so that each waits long enough to have company.
             while let Some(n) = outbox.next_used().filter(|_| outbox.left < outbox.limit / 2) {
                 outbox.next = ((n + 1) % SLOTS) as u16;
@@ -327,12 +400,11 @@ impl<S: System> Arena<S> {
         n: usize,
         adopter: Option<&mut Held>,
     ) -> Result<u32, FreedTwice> {
-        let key = core::mem::replace(&mut outbox.keys[n], UNUSED);
+        let key = outbox.keys[n];
         if key == UNUSED {
             return Ok(0);
         }
-        let count = core::mem::take(&mut outbox.counts[n]);
-        outbox.used[n / 64] &= !(1 << (n % 64));
+        let count = outbox.vacate(n);
         let slab = key.granule();
         let (class, first) = (Class(self.tag(slab).class()), key.window() * WORDS);
         outbox.left += (usize::from(count) * class.size()) as isize;

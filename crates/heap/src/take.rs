@@ -249,7 +249,9 @@ impl ThreadCache {
             return arena.take_medium_shared(&mut held, class);
         };
         let account = Account::new(&heap.tally);
-        let given = arena.take_medium(heap, self.medium_bins()?, class, &account);
+        // SAFETY: the outbox is leased to this thread.
+        let outbox = unsafe { self.outbox.as_mut() };
+        let given = arena.take_medium(heap, self.medium_bins()?, outbox, class, &account);
         self.wants_help |= arena.is_help_wanted();
         given
     }

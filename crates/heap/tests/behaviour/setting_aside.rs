@@ -6,6 +6,7 @@ use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain;
 use freehold_sys::fake::Fake;
+use std::collections::BTreeSet;
 
 const SIZE: usize = 48;
 
@@ -93,6 +94,39 @@ fn objects_that_come_and_go_are_set_aside_however_many_were_at_first() {
         come_and_go(&mut thread, size, count, 3);
         assert_eq!(estate.arena().usage().free_objects, free);
     }
+}
+
+#[test]
+fn medium_objects_that_come_and_go_are_taken_from_those_that_were_to_go_home() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for (size, count) in [(4000, 40), (9000, 100), (30_000, 50)] {
+        come_and_go(&mut thread, size, count, LONG);
+        let free = estate.arena().usage().free_objects;
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        let known: BTreeSet<_> = objects.iter().copied().collect();
+        assert_eq!(known.len(), count);
+        thread.free_all(objects);
+        let again: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        let same = again.iter().filter(|object| known.contains(object)).count();
+        assert!(same >= count / 2, "{same} of {count} of {size} bytes are those of before");
+        thread.free_all(again);
+        assert_eq!(estate.arena().usage().free_objects, free, "of {size} bytes some went home");
+    }
+}
+
+#[test]
+fn who_only_frees_medium_objects_holds_back_no_more_than_before() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut freer) = (Thread::new(&estate), Thread::new(&estate));
+    let size = 4000;
+    for _ in 0..LONG {
+        let objects: Vec<_> = (0..500).map(|_| maker.alloc(size).unwrap()).collect();
+        freer.free_all(objects);
+    }
+    // The maker has the rest of a slab at most.
+    let most = retain::outbox_bytes(4 << 20, 1) / size + 56;
+    assert!(out(&estate) <= most, "{} objects, {most} at most", out(&estate));
 }
 
 #[test]
