@@ -74,15 +74,16 @@ impl Depots {
     ) {
         let depot = &mut self.classes[usize::from(class.0)];
         depot.is_used = true;
-        if !depot.has_overflowed || depot.halves > 0 {
+        if depot.overflowed == 0 || depot.halves > 0 {
             return;
         }
-        depot.has_overflowed = false;
+        let overflowed = core::mem::take(&mut depot.overflowed).into();
         let (places, bytes) = (depot.places(class), magazine_bytes(class));
-        let mut deeper = retain::deeper_depot(places, bytes);
-        if is_shared {
-            deeper = deeper.min(NEAR);
+        let deeper = retain::deeper_depot(places, overflowed, bytes);
+        if deeper < places {
+            return self.make_shallow(arena, class);
         }
+        let deeper = if is_shared { deeper.min(NEAR) } else { deeper };
         while deeper > depot.places_there_are() {
             let Some(magazine) = self.fresh.take(arena) else { return };
             depot.add_places(magazine);
@@ -300,8 +301,8 @@ struct Depot {
     halves: u16,
     /// Places beyond those that the class has in any case.
     extra: u16,
-    /// Whether objects were given back for want of room since some were missed last.
-    has_overflowed: bool,
+    /// How often objects were given back for want of room since some were missed last.
+    overflowed: u16,
     /// Whether anything was set aside or taken since it was looked whether that is so.
     is_used: bool,
 }
@@ -315,7 +316,7 @@ impl Depot {
             oldest: 0,
             halves: 0,
             extra: 0,
-            has_overflowed: false,
+            overflowed: 0,
             is_used: false,
         }
     }
@@ -385,12 +386,12 @@ impl Depot {
         self.is_used = true;
         let places = self.places(class);
         if places == 0 {
-            self.has_overflowed = true;
+            self.overflowed = self.overflowed.saturating_add(1);
             return None;
         }
         let halves = most.min(self.free_halves(class));
         if halves == 0 {
-            self.has_overflowed = true;
+            self.overflowed = self.overflowed.saturating_add(1);
             let oldest = *self.place(class, 0);
             // SAFETY: the caller's magazine, and one of this depot.
             unsafe {
@@ -503,7 +504,9 @@ mod tests {
             depot.extra = extra;
             let places = depot.places(class);
             let more = [Own::new(), Own::new()];
-            more.iter().for_each(|more| depot.add_places(more.0));
+            for more in &more {
+                depot.add_places(more.0);
+            }
             assert!(places <= depot.places_there_are());
             let (own, mut leased) = (Own::new(), Vec::new());
             let mut seed = 1_usize;

@@ -76,7 +76,7 @@ pub struct Heap {
     id: u16,
     exclusive: bool,
     /// Whether a thread has the lease.
-    pub(crate) leased: AtomicBool,
+    leased: AtomicBool,
     /// Which thread that is.
     pub(crate) holder: Holder,
     /// The link of the stack of idle heaps.
@@ -207,6 +207,12 @@ impl Heap {
             (&raw mut (*place).receives).write(AtomicBool::new(false));
             (&raw mut (*place).answers).write(AtomicBool::new(false));
         }
+    }
+
+    /// Notes whether a thread has the lease.
+    pub(crate) fn note_leased(&self, leased: bool) {
+        // Relaxed: a hint of how many threads there are; after a fork there is one to read it.
+        self.leased.store(leased, Ordering::Relaxed);
     }
 
     /// Its number.

@@ -93,7 +93,8 @@ impl<S: System> Arena<S> {
             Some(id) => self.heap(id as u16),
             None => self.make_exclusive()?,
         };
-        Some(self.note_leased(heap))
+        heap.note_leased(true);
+        Some(heap)
     }
 
     /// Leases an exclusive heap that was given back, for a thread that has shared some until now.
@@ -104,13 +105,9 @@ impl<S: System> Arena<S> {
             return None;
         }
         let id = idle.pop(|id| &self.heap(id as u16).link)?;
-        Some(self.note_leased(self.heap(id as u16)))
-    }
-
-    fn note_leased<'a>(&self, heap: &'a Heap) -> &'a Heap {
-        // Relaxed: a hint of how many threads there are; after a fork there is one to read it.
-        heap.leased.store(true, Ordering::Relaxed);
-        heap
+        let heap = self.heap(id as u16);
+        heap.note_leased(true);
+        Some(heap)
     }
 
     /// Ends a lease: the heap lets go of everything it holds, and waits for the next thread.
@@ -128,7 +125,7 @@ impl<S: System> Arena<S> {
         self.let_go_of_slabs(&mut held);
         released += held.account.total_released();
         drop(held);
-        heap.leased.store(false, Ordering::Relaxed);
+        heap.note_leased(false);
         self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);
         released
     }

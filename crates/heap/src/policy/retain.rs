@@ -86,9 +86,16 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
 }
 
 /// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
-/// that `places` were too few: twice as many, or one.
-pub fn deeper_depot(places: usize, bytes: usize) -> usize {
-    (2 * places).max(1).min((DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST)).max(places)
+/// that `places` were too few, by so many: twice as many, or one. Where half as many again as there
+/// may be are not enough, 0 stands for those that it may set aside in any case: what comes and goes
+/// then is mostly given back all the same, and more magazines would only take the place of
+/// something else in the processor's cache.
+pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> usize {
+    let most = (DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST);
+    if places + too_few > most + most / 2 {
+        return 0;
+    }
+    (2 * places).max(1).min(most).max(places)
 }
 
 /// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
@@ -211,20 +218,28 @@ mod tests {
         for heaps in 0..=100 {
             for used in [0, 10 << 20, 100 << 20, usize::MAX] {
                 let each = depot_bytes(used, heaps);
-                assert!(each >= DEPOT_BYTES_EACH && each <= DEPOT_BYTES_MOST);
+                assert!((DEPOT_BYTES_EACH..=DEPOT_BYTES_MOST).contains(&each));
                 let all = (used / 16).max(DEPOT_BYTES_LEAST).max(heaps * DEPOT_BYTES_EACH);
                 assert!(each * heaps <= all);
             }
         }
         for bytes in [500, 2000, 30_000, 60_000] {
-            let deeper = |places: &usize| Some(deeper_depot(*places, bytes));
+            let deeper = |places: &usize| Some(deeper_depot(*places, 1, bytes));
             let all: Vec<_> = core::iter::successors(Some(0), deeper).take(12).collect();
             assert_eq!(all[..3], [0, 1, 2]);
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
             assert_eq!(all[11], DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes));
         }
-        // What may be set aside in any case never becomes less.
-        assert_eq!(deeper_depot(8, DEPOT_MOST_BYTES), 8);
+    }
+
+    #[test]
+    fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
+        for bytes in [500, 2000, 30_000, 60_000] {
+            let most = DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes);
+            assert_eq!(deeper_depot(most, most / 2, bytes), most);
+            assert_eq!(deeper_depot(most, most / 2 + 1, bytes), 0);
+            assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), 0);
+        }
     }
 
     #[test]

@@ -130,6 +130,17 @@ fn who_only_frees_medium_objects_holds_back_no_more_than_before() {
 }
 
 #[test]
+fn where_far_more_comes_and_goes_than_can_be_set_aside_little_is() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    come_and_go(&mut thread, SIZE, 1500, LONG);
+    assert!(out(&estate) >= 1500);
+    come_and_go(&mut thread, SIZE, 15_000, LONG);
+    let usual = (1 + usize::from(class().info().depot)) * ROUNDS;
+    assert!(out(&estate) <= usual, "{} objects, {usual} as usual", out(&estate));
+}
+
+#[test]
 fn objects_that_only_go_are_not_set_aside_beyond_the_usual() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
