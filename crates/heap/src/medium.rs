@@ -210,8 +210,8 @@ impl<S: System> Arena<S> {
             return Some(given);
         }
         let waiting = outbox.and_then(|outbox| {
-            let class_of = |g| Class(self.tag(g).class());
-            let (g, free) = outbox.take_medium(class, class_of)?;
+            let is_sound = |g| self.tag(g).class() == class.0;
+            let (g, free) = outbox.take_medium(class, is_sound)?;
             let capacity = class.info().capacity.into();
             Some(MediumBin::new(free, g, self.tables.address(g), capacity))
         });

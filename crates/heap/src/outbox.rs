@@ -29,37 +29,21 @@ const SLOTS: usize = SETS * WAYS;
 /// Words of a slab's bits that a slot has room for: a window. A slab of more has several slots.
 const WORDS: usize = 4;
 
-/// Slots that are remembered of each medium class, the newest ones.
-const REMEMBERED: usize = 16;
+/// A slot, plus one, or none.
+type SlotLink = u16;
 
-/// The slots that were given to slabs of one medium class last; what is in them may have gone home
-/// since. A ring.
-#[derive(Clone, Copy)]
-struct Remembered {
-    slots: [u16; REMEMBERED],
-    /// How many were put in, less those taken out.
-    end: u8,
-    count: u8,
+/// Where a slot stands among those with objects of its medium class: the one before it, which is
+/// newer, and the one after it. All zero where it is of a small class, or unused.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    newer: SlotLink,
+    older: SlotLink,
+    /// The class, as it was when the slot was given to the slab. If the slab has another one since,
+    /// its objects were free already when they came here.
+    class: u8,
 }
 
-impl Remembered {
-    const NONE: Self = Self { slots: [0; REMEMBERED], end: 0, count: 0 };
-
-    fn push(&mut self, slot: usize) {
-        self.slots[usize::from(self.end) % REMEMBERED] = slot as u16;
-        self.end = self.end.wrapping_add(1);
-        self.count = (self.count + 1).min(REMEMBERED as u8);
-    }
-
-    fn pop(&mut self) -> Option<usize> {
-        self.count = self.count.checked_sub(1)?;
-        self.end = self.end.wrapping_sub(1);
-        Some(self.slots[usize::from(self.end) % REMEMBERED].into())
-    }
-}
-
-const _: () = assert!((u8::MAX as usize + 1).is_multiple_of(REMEMBERED));
-const _: () = assert!(SLOTS <= u16::MAX as usize);
+const _: () = assert!(SLOTS < SlotLink::MAX as usize);
 
 /// Parcels that a thread sends before it looks again how much may wait in an inbox.
 const PARCELS_BETWEEN_LOOKS: u32 = 128;
@@ -140,8 +124,9 @@ pub(crate) struct Outbox {
     next: u16,
     /// Whether medium objects wait here at all.
     pub(crate) company: Company,
-    /// For each medium class the slots that may have some.
-    medium: [Remembered; MEDIUM_CLASSES],
+    /// For each medium class the newest of its slots, and for each slot where it stands.
+    medium: [SlotLink; MEDIUM_CLASSES],
+    places: [Place; SLOTS],
     /// Whether the thread has looked for some here since it was last asked how much may be.
     is_drawn_on: bool,
     /// How many parcels may wait in an inbox, and how many may be sent before that is looked at
@@ -182,7 +167,9 @@ impl Stocked for Outbox {
             (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
             (&raw mut (*place).parcels_left).write(PARCELS_BETWEEN_LOOKS);
             (&raw mut (*place).company).write(Company::NONE);
-            (&raw mut (*place).medium).write([Remembered::NONE; MEDIUM_CLASSES]);
+            (&raw mut (*place).medium).write([0; MEDIUM_CLASSES]);
+            (&raw mut (*place).places[0]).write(Place::default());
+            (&raw mut (*place).places[SLOTS - 1]).write(Place::default());
             (&raw mut (*place).is_drawn_on).write(false);
             (&raw mut (*place).fresh).write(Fresh::NONE);
             let parcels = (&raw mut (*place).parcels).cast::<Parcel>();
@@ -207,30 +194,51 @@ impl Outbox {
             || !self.is_full() && self.occupy(class, Key::of(row)) && self.join(class, row)
     }
 
-    /// Takes out what waits here of one slab of a medium class: the slab, and the objects' bits.
+    /// Takes out what waits here of one slab of a medium class, the last that some came of: the
+    /// slab, and the objects' bits. `is_sound` says whether the slab still is of that class.
     pub(crate) fn take_medium(
         &mut self,
         class: Class,
-        class_of: impl Fn(Granule) -> Class,
+        is_sound: impl FnOnce(Granule) -> bool,
     ) -> Option<(Granule, u64)> {
         self.is_drawn_on = true;
-        while let Some(n) = self.medium[class.medium_index()].pop() {
-            let key = self.keys[n];
-            // What was there may have gone home, and another slab come into its place.
-            if key != UNUSED && class_of(key.granule()) == class {
-                self.left += (usize::from(self.counts[n]) * class.size()) as isize;
-                self.vacate(n);
-                return Some((key.granule(), core::mem::take(&mut self.masks[n][0])));
-            }
+        let n = usize::from(self.medium[class.medium_index()].checked_sub(1)?);
+        let slab = self.keys[n].granule();
+        if !is_sound(slab) {
+            return None;
         }
-        None
+        self.vacate(n, class);
+        Some((slab, core::mem::take(&mut self.masks[n][0])))
     }
 
-    /// Ends the use of a slot, whose objects are seen to. Returns how many they were.
-    fn vacate(&mut self, n: usize) -> u16 {
+    /// Ends the use of a slot with objects of a class, which are seen to. Returns how many they
+    /// were.
+    fn vacate(&mut self, n: usize, class: Class) -> u16 {
         self.keys[n] = UNUSED;
         self.used[n / 64] &= !(1 << (n % 64));
-        core::mem::take(&mut self.counts[n])
+        let Place { newer, older, class: linked } = core::mem::take(&mut self.places[n]);
+        if linked != 0 {
+            match newer.checked_sub(1) {
+                Some(newer) => self.places[usize::from(newer)].older = older,
+                None => self.medium[Class(linked).medium_index()] = older,
+            }
+            if let Some(older) = older.checked_sub(1) {
+                self.places[usize::from(older)].newer = newer;
+            }
+        }
+        let count = core::mem::take(&mut self.counts[n]);
+        self.left += (usize::from(count) * class.size()) as isize;
+        count
+    }
+
+    /// Notes that a slot, which was unused, is for objects of a medium class.
+    fn link(&mut self, n: usize, class: Class) {
+        let (newest, link) = (&mut self.medium[class.medium_index()], n as SlotLink + 1);
+        let older = core::mem::replace(newest, link);
+        self.places[n] = Place { newer: 0, older, class: class.0 };
+        if let Some(older) = older.checked_sub(1) {
+            self.places[usize::from(older)].newer = link;
+        }
     }
 
     /// Puts objects in, if there is a slot for their slab and not too much is held back.
@@ -273,7 +281,7 @@ impl Outbox {
         self.masks[n] = [0; WORDS];
         self.used[n / 64] |= 1 << (n % 64);
         if !class.is_small() {
-            self.medium[class.medium_index()].push(n);
+            self.link(n, class);
         }
         true
     }
@@ -404,10 +412,9 @@ impl<S: System> Arena<S> {
         if key == UNUSED {
             return Ok(0);
         }
-        let count = outbox.vacate(n);
         let slab = key.granule();
         let (class, first) = (Class(self.tag(slab).class()), key.window() * WORDS);
-        outbox.left += (usize::from(count) * class.size()) as isize;
+        let count = outbox.vacate(n, class);
         if !class.is_small() {
             outbox.company.sent(count);
         }
