@@ -97,6 +97,8 @@ impl Depots {
             return;
         }
         self.deepened += added;
+        // Second: in the child of a fork what is a place is null or a magazine.
+        compiler_fence(Ordering::SeqCst);
         depot.extra += (deeper - places) as u16;
     }
 
@@ -110,12 +112,17 @@ impl Depots {
         for _ in 0..SMALL_CLASSES {
             let class = Class(self.victim % SMALL_CLASSES as u8 + 1);
             let depot = &mut self.classes[usize::from(class.0)];
-            if depot.extra > 0 && !core::mem::take(&mut depot.is_used) {
+            if depot.extra > 0 && !depot.is_used {
                 let taken = self.empty_one(arena, class);
                 self.pressed = taken.is_some();
                 return taken.map(|rounds| (class, rounds));
             }
             self.victim = class.0;
+            if depot.extra > 0 {
+                // One at a time, so that it may be used until it is looked at again.
+                depot.is_used = false;
+                return None;
+            }
         }
         None
     }

@@ -132,9 +132,9 @@ pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
 pub const HOT_RUN_GRANULES_MOST: u32 = (HOT_RUN_BYTES_MOST / GRANULE) as u32;
 
 /// How many granules of runs a heap keeps hot, when `used` bytes are in use and there are so many
-/// heaps: half as many as are in use, within bounds.
+/// heaps: as many as are in use, so that half of them may come and go, within bounds.
 pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
-    let all = (used / 2).clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST);
+    let all = used.clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST);
     ((all / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
@@ -243,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn half_as_many_runs_stay_hot_as_are_in_use_within_bounds() {
+    fn as_many_runs_stay_hot_as_are_in_use_within_bounds() {
         let bytes = |used, heaps| hot_run_granules(used, heaps) as usize * GRANULE;
-        assert_eq!((bytes(0, 1), bytes(4 << 20, 1)), (HOT_RUN_BYTES, HOT_RUN_BYTES));
-        assert_eq!((bytes(10 << 20, 1), bytes(10 << 20, 5)), (5 << 20, 1 << 20));
+        assert_eq!((bytes(0, 1), bytes(2 << 20, 1)), (HOT_RUN_BYTES, HOT_RUN_BYTES));
+        assert_eq!((bytes(5 << 20, 1), bytes(5 << 20, 5)), (5 << 20, 1 << 20));
         assert_eq!(bytes(usize::MAX, 0), HOT_RUN_GRANULES_MOST as usize * GRANULE);
         assert_eq!(bytes(usize::MAX, 1000), HOT_RUN_BYTES_LEAST);
     }
