@@ -99,8 +99,8 @@ fn an_allocator_that_is_five_percent_slower_is_found_to_be_wherever_that_can_be_
         let wall = wall(&slow, seed);
         let ratio = &wall["ratio"];
         wrong += u64::from(wall["finding"] == "faster");
-        // The rule of `statistics::detectable`. On a busy machine there may be too few rounds within
-        // the time for an interval, and then nothing can be found.
+        // The rule of `statistics::detectable`. On a busy machine there may be too few rounds
+        // within the time for an interval, and then nothing can be found.
         let width = ratio["high"].as_f64().zip(ratio["low"].as_f64());
         if width.is_some_and(|(high, low)| high / low - 1.0 <= SLOWDOWN) {
             able += 1;
