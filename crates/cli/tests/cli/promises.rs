@@ -44,9 +44,22 @@ fn comparisons() -> u64 {
     std::env::var(COMPARISONS).ok().and_then(|count| count.parse().ok()).unwrap_or(FEW)
 }
 
-/// How many of so many may go wrong: 5 %, and one where they are few.
+/// How many of so many may go wrong where 5 % are to: more than that do in one of a hundred tests at
+/// most (the binomial distribution).
 fn tolerated(all: u64) -> u64 {
-    (all / 20).max(1)
+    const WRONG: f64 = 0.05;
+    let (mut so_many, mut more) = ((1.0 - WRONG).powf(all as f64), 1.0);
+    let is_enough = |&count: &u64| {
+        more -= so_many;
+        so_many *= (all - count) as f64 / (count + 1) as f64 * WRONG / (1.0 - WRONG);
+        more <= 0.01
+    };
+    (0..all).find(is_enough).unwrap_or(all)
+}
+
+#[test]
+fn as_many_may_go_wrong_as_chance_has_it() {
+    assert_eq!([0, 1, 3, 40, 200].map(tolerated), [0, 1, 1, 6, 18]);
 }
 
 #[track_caller]
