@@ -44,8 +44,8 @@ fn comparisons() -> u64 {
     std::env::var(COMPARISONS).ok().and_then(|count| count.parse().ok()).unwrap_or(FEW)
 }
 
-/// How many of so many may go wrong where 5 % are to: more than that do in one of a hundred tests at
-/// most (the binomial distribution).
+/// How many of so many may go wrong where 5 % are to: more than that do in one of a hundred tests
+/// at most (the binomial distribution).
 fn tolerated(all: u64) -> u64 {
     const WRONG: f64 = 0.05;
     let (mut so_many, mut more) = ((1.0 - WRONG).powf(all as f64), 1.0);
