@@ -104,14 +104,14 @@ impl ThreadCache {
     pub(crate) fn note_missed<S: System>(&self, arena: &Arena<S>, class: Class) {
         if let Some(heap) = self.heap() {
             let most = || arena.most_set_aside();
-            // SAFETY: the thread has the lease.
+            // SAFETY: the thread has the lease, and nothing that is done there is done to depots.
             unsafe { heap.with_depots(|it| it.note_missed(arena, class, false, most)) };
         }
     }
 
     /// Gives some objects back that have long been set aside, if others could be in their place.
     pub(crate) fn give_back_unused<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
-        // SAFETY: the thread has the lease.
+        // SAFETY: the thread has the lease, and magazines that go back are none of a depot's then.
         let unused = |heap: &Heap| unsafe { heap.with_depots(|it| it.take_unused(arena)) };
         match self.heap().and_then(unused) {
             Some((class, rounds)) => self.give_back(arena, class, rounds.as_slice()),

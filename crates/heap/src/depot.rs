@@ -79,15 +79,10 @@ impl Depots {
         }
         let overflowed = core::mem::take(&mut depot.overflowed).into();
         let (places, bytes) = (depot.places(class), magazine_bytes(class));
-        let deeper = retain::deeper_depot(places, overflowed, bytes);
-        if deeper < places {
+        let Some(deeper) = retain::deeper_depot(places, overflowed, bytes) else {
             return self.make_shallow(arena, class);
-        }
+        };
         let deeper = if is_shared { deeper.min(NEAR) } else { deeper };
-        while deeper > depot.places_there_are() {
-            let Some(magazine) = self.fresh.take(arena) else { return };
-            depot.add_places(magazine);
-        }
         if deeper <= places {
             return;
         }
@@ -95,6 +90,10 @@ impl Depots {
         if self.deepened + added > most() {
             self.pressed = true;
             return;
+        }
+        while deeper > depot.places_there_are() {
+            let Some(magazine) = self.fresh.take(arena) else { return };
+            depot.add_places(magazine);
         }
         self.deepened += added;
         // Second: in the child of a fork what is a place is null or a magazine.
@@ -124,6 +123,8 @@ impl Depots {
                 return None;
             }
         }
+        // Nobody has more than in any case: what is in use has become less.
+        self.pressed = false;
         None
     }
 

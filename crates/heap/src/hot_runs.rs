@@ -141,11 +141,11 @@ impl<S: System> Arena<S> {
         while hot.granules() > most && self.give_back_hot(hot, account) {}
     }
 
-    /// Whether threads would keep enough more runs hot, if there were a background thread, for that
-    /// to be worth one.
+    /// Whether threads would keep so many more runs hot, if there were a background thread, that it
+    /// is worth one: twice as many as without.
     fn wants_help_with_runs(&self) -> bool {
-        let used = self.about_in_use().used * GRANULE;
-        let more = retain::hot_run_granules(used, 2) > retain::hot_run_granules(0, 1);
+        let half = self.about_in_use().used * GRANULE / 2;
+        let more = retain::hot_run_granules(half, 1) > retain::hot_run_granules(0, 1);
         more && !self.is_helped() && self.has_several_threads()
     }
 

@@ -3,8 +3,8 @@
 //! Heaps are identities that outlive the threads that use them. A thread leases an exclusive heap,
 //! the one given back last first, and gives it back when it exits; a new thread that leases it
 //! frees its predecessor's objects as its own. When all exclusive heaps are leased, further threads
-//! share heaps, one for each processor, under their locks. So memory is bounded by the number of
-//! processors, and not by that of threads.
+//! share heaps, one for each processor, under their locks, until they find that an exclusive one
+//! was given back. So memory is bounded by the number of processors, and not by that of threads.
 //!
 //! Heaps are numbered from 1: first the shared ones, which have one map between them, then the
 //! exclusive ones. A heap is made when it is first needed.

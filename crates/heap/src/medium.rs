@@ -210,7 +210,10 @@ impl<S: System> Arena<S> {
             return Some(given);
         }
         let waiting = outbox.and_then(|outbox| {
-            let is_sound = |g| self.tag(g).class() == class.0;
+            let is_sound = |g, bits| {
+                let word = self.word(g).mask();
+                self.tag(g).class() == class.0 && word.look().1.0 & bits == 0
+            };
             let (g, free) = outbox.take_medium(class, is_sound)?;
             let capacity = class.info().capacity.into();
             Some(MediumBin::new(free, g, self.tables.address(g), capacity))

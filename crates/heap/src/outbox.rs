@@ -33,7 +33,7 @@ const WORDS: usize = 4;
 type SlotLink = u16;
 
 /// Where a slot stands among those with objects of its medium class: the one before it, which is
-/// newer, and the one after it. All zero where it is of a small class, or unused.
+/// newer, and the one after it. All zero where it is none of those.
 #[derive(Clone, Copy, Default)]
 struct Place {
     newer: SlotLink,
@@ -195,20 +195,25 @@ impl Outbox {
     }
 
     /// Takes out what waits here of one slab of a medium class, the last that some came of: the
-    /// slab, and the objects' bits. `is_sound` says whether the slab still is of that class.
+    /// slab, and the objects' bits. `is_sound` says whether the slab still is of that class and
+    /// knows none of them to be free already; if it is not so they go home, where that is found
+    /// out.
     pub(crate) fn take_medium(
         &mut self,
         class: Class,
-        is_sound: impl FnOnce(Granule) -> bool,
+        is_sound: impl Fn(Granule, u64) -> bool,
     ) -> Option<(Granule, u64)> {
         self.is_drawn_on = true;
-        let n = usize::from(self.medium[class.medium_index()].checked_sub(1)?);
-        let slab = self.keys[n].granule();
-        if !is_sound(slab) {
-            return None;
+        while let Some(n) = self.medium[class.medium_index()].checked_sub(1).map(usize::from) {
+            let (slab, bits) = (self.keys[n].granule(), self.masks[n][0]);
+            self.unlink(n);
+            if is_sound(slab, bits) {
+                self.vacate(n, class);
+                self.masks[n][0] = 0;
+                return Some((slab, bits));
+            }
         }
-        self.vacate(n, class);
-        Some((slab, core::mem::take(&mut self.masks[n][0])))
+        None
     }
 
     /// Ends the use of a slot with objects of a class, which are seen to. Returns how many they
@@ -216,19 +221,25 @@ impl Outbox {
     fn vacate(&mut self, n: usize, class: Class) -> u16 {
         self.keys[n] = UNUSED;
         self.used[n / 64] &= !(1 << (n % 64));
-        let Place { newer, older, class: linked } = core::mem::take(&mut self.places[n]);
-        if linked != 0 {
-            match newer.checked_sub(1) {
-                Some(newer) => self.places[usize::from(newer)].older = older,
-                None => self.medium[Class(linked).medium_index()] = older,
-            }
-            if let Some(older) = older.checked_sub(1) {
-                self.places[usize::from(older)].newer = newer;
-            }
-        }
+        self.unlink(n);
         let count = core::mem::take(&mut self.counts[n]);
         self.left += (usize::from(count) * class.size()) as isize;
         count
+    }
+
+    /// Takes a slot out of those that malloc takes medium objects from, if it is one.
+    fn unlink(&mut self, n: usize) {
+        let Place { newer, older, class } = core::mem::take(&mut self.places[n]);
+        if class == 0 {
+            return;
+        }
+        match newer.checked_sub(1) {
+            Some(newer) => self.places[usize::from(newer)].older = older,
+            None => self.medium[Class(class).medium_index()] = older,
+        }
+        if let Some(older) = older.checked_sub(1) {
+            self.places[usize::from(older)].newer = newer;
+        }
     }
 
     /// Notes that a slot, which was unused, is for objects of a medium class.

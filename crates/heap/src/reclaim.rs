@@ -33,8 +33,8 @@ use freehold_sys::System;
 /// The thread whose turn is taken, of all in the process.
 pub(crate) static SUMMONS: Summons = Summons::new();
 
-/// Half magazines that are sent home in one turn: as many as takes as long as all else that a
-/// thread may have at hand.
+/// Half magazines that are sent home in one turn, at most, so that a holder that comes back
+/// meanwhile does not wait for all that it has set aside.
 const AT_ONCE: usize = 64;
 
 /// What a heap has let go of.

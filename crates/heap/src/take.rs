@@ -249,7 +249,7 @@ impl ThreadCache {
             return arena.take_medium_shared(&mut held, class);
         };
         let account = Account::new(&heap.tally);
-        // SAFETY: the outbox is leased to this thread.
+        // SAFETY: the outbox is leased to this thread, and used for nothing else meanwhile.
         let outbox = unsafe { self.outbox.as_mut() };
         let given = arena.take_medium(heap, self.medium_bins()?, outbox, class, &account);
         self.wants_help |= arena.is_help_wanted();

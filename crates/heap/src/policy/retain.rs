@@ -59,7 +59,8 @@ pub const DEPOT_MOST: usize = DEPOT_LEAST_MOST + 60;
 /// The bytes that it sets aside of such a class, at most.
 const DEPOT_MOST_BYTES: usize = 256 * 1024;
 
-/// The bytes that all heaps together set aside of such classes, but for what each may in any case.
+/// The bytes that all exclusive heaps together set aside of such classes, but for what each may in
+/// any case; a shared one as much as one of them.
 const DEPOT_BYTES_LEAST: usize = 4 << 20;
 const DEPOT_BYTES_MOST: usize = 8 << 20;
 
@@ -86,16 +87,14 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
 }
 
 /// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
-/// that `places` were too few, by so many: twice as many, or one. Where half as many again as there
-/// may be are not enough, 0 stands for those that it may set aside in any case: what comes and goes
-/// then is mostly given back all the same, and more magazines would only take the place of
-/// something else in the processor's cache.
-pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> usize {
+/// that `places` were too few, by so many: twice as many, or one. `None` where half as many again
+/// as there may be are not enough: what comes and goes then is mostly given back all the same, and
+/// more magazines than in any case would only take the place of something else in the processor's
+/// cache.
+pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> Option<usize> {
     let most = (DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST);
-    if places + too_few > most + most / 2 {
-        return 0;
-    }
-    (2 * places).max(1).min(most).max(places)
+    let worth = places + too_few <= most + most / 2;
+    worth.then(|| (2 * places).max(1).min(most).max(places))
 }
 
 /// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
@@ -224,7 +223,7 @@ mod tests {
             }
         }
         for bytes in [500, 2000, 30_000, 60_000] {
-            let deeper = |places: &usize| Some(deeper_depot(*places, 1, bytes));
+            let deeper = |places: &usize| deeper_depot(*places, 1, bytes);
             let all: Vec<_> = core::iter::successors(Some(0), deeper).take(12).collect();
             assert_eq!(all[..3], [0, 1, 2]);
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
@@ -236,9 +235,9 @@ mod tests {
     fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes);
-            assert_eq!(deeper_depot(most, most / 2, bytes), most);
-            assert_eq!(deeper_depot(most, most / 2 + 1, bytes), 0);
-            assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), 0);
+            assert_eq!(deeper_depot(most, most / 2, bytes), Some(most));
+            assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
+            assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);
         }
     }
 

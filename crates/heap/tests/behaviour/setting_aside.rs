@@ -116,6 +116,27 @@ fn medium_objects_that_come_and_go_are_taken_from_those_that_were_to_go_home() {
 }
 
 #[test]
+fn a_medium_object_that_went_home_and_is_freed_again_is_not_given_out_but_found_out() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let size = 4000;
+    let mut objects: Vec<_> = (0..100).map(|_| thread.alloc(size).unwrap()).collect();
+    // One of each few stays, and with it the slabs.
+    let stay: Vec<_> = objects.iter().copied().step_by(5).collect();
+    objects.retain(|object| !stay.contains(object));
+    thread.free_all(objects.iter().copied());
+    thread.cache.trim(estate.arena()).unwrap();
+    let address = objects[40];
+    thread.try_free(address).unwrap();
+    let other = thread.alloc(size).unwrap();
+    assert_ne!(other, address);
+    // It went home all the same, and is found out there.
+    let found = thread.cache.trim(estate.arena());
+    assert!(matches!(found, Err(Invalid::FreedTwice { .. })), "{found:?}");
+    thread.free_all(stay.into_iter().chain([other]));
+}
+
+#[test]
 fn who_only_frees_medium_objects_holds_back_no_more_than_before() {
     let estate = Estate::new(Fake::new());
     let (mut maker, mut freer) = (Thread::new(&estate), Thread::new(&estate));
