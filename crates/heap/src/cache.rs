@@ -519,7 +519,7 @@ impl ThreadCache {
     pub fn trim<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
         self.flush(arena)?;
         if let Some(bins) = self.medium_bins() {
-            arena.let_go_of_medium(bins);
+            arena.let_go_of_medium(bins, usize::MAX);
         }
         if let Some(heap) = self.heap() {
             arena.let_go_of_runs(heap);

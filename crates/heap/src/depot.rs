@@ -77,7 +77,7 @@ impl Depots {
         if depot.overflowed == 0 || depot.halves > 0 {
             return;
         }
-        let overflowed = core::mem::take(&mut depot.overflowed).into();
+        let overflowed = usize::from(core::mem::take(&mut depot.overflowed)).div_ceil(2);
         let (places, bytes) = (depot.places(class), magazine_bytes(class));
         let Some(deeper) = retain::deeper_depot(places, overflowed, bytes) else {
             return self.make_shallow(arena, class);
@@ -309,7 +309,7 @@ struct Depot {
     halves: u16,
     /// Places beyond those that the class has in any case.
     extra: u16,
-    /// How often objects were given back for want of room since some were missed last.
+    /// How many halves were given back for want of room since some were missed last.
     overflowed: u16,
     /// Whether anything was set aside or taken since it was looked whether that is so.
     is_used: bool,
@@ -394,12 +394,13 @@ impl Depot {
         self.is_used = true;
         let places = self.places(class);
         if places == 0 {
+            // The caller gives half of it back.
             self.overflowed = self.overflowed.saturating_add(1);
             return None;
         }
         let halves = most.min(self.free_halves(class));
         if halves == 0 {
-            self.overflowed = self.overflowed.saturating_add(1);
+            self.overflowed = self.overflowed.saturating_add(2);
             let oldest = *self.place(class, 0);
             // SAFETY: the caller's magazine, and one of this depot.
             unsafe {

@@ -8,7 +8,7 @@ use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::MAGAZINES;
-use crate::medium::TakenBack;
+use crate::medium::{Place, TakenBack};
 use crate::outbox::Row;
 use crate::parcel::Parcel;
 use crate::tables::RUN;
@@ -256,7 +256,24 @@ impl ThreadCache {
     ) -> bool {
         let Some(bins) = self.medium_bins() else { return false };
         let InSlab { class, slab, index } = place;
-        bins.keep(class, (slab, index), address, || arena.word(slab).mask().has_free(index))
+        bins.keep(arena, class, Place { slab, index }, address)
+    }
+
+    /// Puts a medium object that is not kept into the outbox, if it is of a slab that some are
+    /// there of, and there is nothing else to be done with it.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn post_medium(&mut self, place: InSlab, address: usize) -> bool {
+        let InSlab { class, slab, index } = place;
+        // SAFETY: the outbox is leased to this thread.
+        let outbox = unsafe { self.outbox.as_mut() };
+        let (Some(outbox), Some(bins)) = (outbox, self.medium_bins()) else { return false };
+        !outbox.company.goes_alone()
+            && bins.has_no_room(class, slab, address)
+            && outbox.join(class, Row::one(slab, index))
     }
 
     /// Keeps a medium object, or puts it into the outbox if there is one with room.
@@ -316,9 +333,7 @@ impl ThreadCache {
         address: usize,
     ) -> TakenBack {
         match self.medium_bins() {
-            Some(bins) => bins.take_back(class, (slab, index), address, || {
-                arena.word(slab).mask().has_free(index)
-            }),
+            Some(bins) => bins.take_back(arena, class, Place { slab, index }, address),
             None => self.take_back_shared(arena, class, slab, index, address),
         }
     }
@@ -340,7 +355,7 @@ impl ThreadCache {
         let Some(held) = arena.hold_shared_heap(self.hint()) else { return TakenBack::No };
         // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
         let bins = unsafe { &mut *held.heap().medium.get() };
-        bins.take_back(class, (slab, index), address, || arena.word(slab).mask().has_free(index))
+        bins.take_back(arena, class, Place { slab, index }, address)
     }
 
     /// Frees an object that the fast path did not keep. On an error nothing has changed.

@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::blocks::Home;
 use crate::class::{Class, PARCEL_CLASSES, SMALL_CLASSES};
 use crate::depot::Depots;
+use crate::hot::{NEAR, NearSlots};
 use crate::hot_runs::HotRuns;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
@@ -90,6 +91,8 @@ pub struct Heap {
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
+    /// Slots for hot medium objects. Used by way of the bins alone.
+    near_slots: UnsafeCell<NearSlots>,
     pub(crate) tally: Tally,
     /// For each class that has parcels, what other threads have freed of this heap's and sent to
     /// it. Open while a thread has the lease and has allocated in the class.
@@ -177,10 +180,11 @@ impl Heap {
     /// stack would stay resident there, in each thread that makes one.
     ///
     /// # Safety
-    /// The place is the caller's, and aligned.
+    /// The place is the caller's, aligned, and zero.
     #[inline(never)]
     pub(crate) unsafe fn make_at(place: *mut Self, id: u16, exclusive: bool, map: usize) {
-        // SAFETY: the caller's promise; each is a field of the place, and none is left out.
+        // SAFETY: the caller's promise; each is a field of the place, and none is left out but the
+        // slots, for which zeros will do.
         unsafe {
             (&raw mut (*place).lock).write(Lock::new(order::HEAP));
             (&raw mut (*place).id).write(id);
@@ -194,7 +198,7 @@ impl Heap {
             (&raw mut (*place).mapped).write(AtomicU32::new(0));
             let none = [Attached::default(); SMALL_CLASSES + 1];
             (&raw mut (*place).attached).write(UnsafeCell::new(none));
-            (&raw mut (*place).medium).write(UnsafeCell::new(MediumBins::new()));
+            MediumBins::make_at(UnsafeCell::raw_get(&raw const (*place).medium));
             (&raw mut (*place).tally).write(Tally::default());
             let closed = [const { Inbox::new() }; PARCEL_CLASSES + 1];
             (&raw mut (*place).inboxes).write(closed);
@@ -273,6 +277,12 @@ impl Heap {
     pub fn mapped(&self) -> usize {
         // Relaxed: written by this heap's holder; others only come by it through a lease.
         self.mapped.load(Ordering::Relaxed) as usize
+    }
+
+    /// Where there are slots for the first hot objects of a medium class.
+    pub(crate) fn near_slots(&self, class: Class) -> usize {
+        let slots = self.near_slots.get().expose_provenance();
+        slots + class.medium_index() * size_of::<[usize; NEAR]>()
     }
 
     /// Where other threads send what they freed of this heap's, if they do for the class.
@@ -449,6 +459,9 @@ impl<S: System> Arena<S> {
         }
         self.tag(g).set(class.0, 0);
         let fresh = claim.dirty == 0;
+        if fresh {
+            self.note_grown(held.heap(), 1, &held.account);
+        }
         // SAFETY: the granule is the caller's, and so is its local part.
         unsafe { self.local(g).write(SlabLocal { fresh, ..SlabLocal::NEW }) };
         self.word(g).count().create(State::Attached);

@@ -2,67 +2,51 @@
 //!
 //! A slab of medium objects is nobody's once a thread has taken its free bits, so each free of one
 //! would go home to a word that others may be at. A program whose working set of a size comes and
-//! goes by a few objects finds them here instead, in its cache, at the price of a small object.
-//! When a class has as many as the policy allows, further objects go home; and a thread that only
-//! frees objects of a class, because others allocate them, keeps none.
+//! goes finds them here instead, in its cache, at the price of a small object. When a class has as
+//! many as the policy allows, further objects go home; and a thread that only frees objects of a
+//! class, because others allocate them, keeps none.
 //!
-//! Invariants: hot objects are out as far as their slabs know, and in use by nobody; there are at
-//! most [`HOT_MOST`].
+//! There may be a few of each class at first. Where a thread has to let objects go for want of
+//! room, and to fetch some again later, there may be more from then on, as far as the policy allows
+//! that for all classes together. What a class was allowed that it does not use goes to those that
+//! need it, and to nobody when the thread rests and what it has at hand is taken from it.
+//!
+//! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
+//! once: no two of a heap have the same bit in its filter. Who is interrupted here by a fork leaves
+//! the child with objects that were put here and not taken out, as far as they count.
 
-/// The most hot objects of a class: all that a heap has at hand of one fills two cache lines.
-pub(crate) const HOT_MOST: usize = 11;
+use crate::arena::Arena;
+use crate::class::{Class, MEDIUM_CLASSES};
+use crate::layout::at;
+use crate::magazine::{Magazine, SLOT};
+use crate::policy::retain;
+use freehold_sync::atomic::{Ordering, compiler_fence};
+use freehold_sys::System;
+
+/// The most hot objects of a class that there may be at first.
+pub(crate) const NEAR: usize = 11;
+
+/// Slots for the objects of each class that there may be at first.
+pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_CLASSES];
 
 /// The hot objects of a class, the one freed last at the end.
 pub(crate) struct Hot {
-    /// A bit for each object. No two have the same, so what has none is not here.
-    filter: u64,
+    /// Where the first one is; 0 before the heap has wanted one. Changes only while there is none.
+    slots: usize,
     count: u16,
     /// How many there may be: none before the heap has wanted one.
     most: u16,
-    objects: [usize; HOT_MOST],
-}
-
-/// The number of an object's bit in the filter.
-// The upper bits of the product depend on all of the lower ones of the address, and are two
-// instructions.
-#[inline]
-fn bit(object: usize) -> u32 {
-    (object as u32).wrapping_mul(0x9e37_79b9) >> (u32::BITS - u64::BITS.ilog2())
+    /// Whether one was taken since it was looked whether that is so.
+    is_used: bool,
 }
 
 impl Hot {
     /// None yet.
-    pub(crate) const NONE: Self = Self { filter: 0, count: 0, most: 0, objects: [0; HOT_MOST] };
+    pub(crate) const NONE: Self = Self { slots: 0, count: 0, most: 0, is_used: false };
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.count.into()
-    }
-
-    /// Lets so many be kept from now on.
-    pub(crate) fn allow(&mut self, most: usize) {
-        self.most = most.min(HOT_MOST) as u16;
-    }
-
-    /// Keeps an object, if there is room, and none with the same bit is here already.
-    #[inline]
-    pub(crate) fn keep(&mut self, object: usize) -> bool {
-        let filter = self.filter | 1 << bit(object);
-        if self.is_full() || filter == self.filter {
-            return false;
-        }
-        self.filter = filter;
-        // SAFETY: there is room, so that the count is below what there may be, which is no more
-        // than there are places. A check would be one instruction in ten of what is done here.
-        unsafe { *self.objects.get_unchecked_mut(usize::from(self.count)) = object };
-        self.count += 1;
-        true
-    }
-
-    /// Whether an object may be here; if not it certainly is not.
-    #[inline]
-    pub(crate) fn may_have(&self, object: usize) -> bool {
-        self.filter >> bit(object) & 1 != 0
     }
 
     /// Whether there are as many as there may be.
@@ -71,130 +55,338 @@ impl Hot {
         self.count >= self.most
     }
 
-    /// The object freed last.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<usize> {
-        self.count = self.count.checked_sub(1)?;
-        // SAFETY: it was put there, in a place that there is: the count was at most as many.
-        let object = unsafe { *self.objects.get_unchecked(usize::from(self.count)) };
-        self.filter &= !(1 << bit(object));
-        Some(object)
+    /// Lets so many be kept from now on in the slots at `near`, unless there may be more already.
+    pub(crate) fn allow(&mut self, near: usize, most: usize) {
+        if self.slots == 0 {
+            self.slots = near;
+        }
+        if self.slots == near {
+            self.most = most.min(NEAR) as u16;
+        }
     }
 
-    /// The object that [`Hot::pop`] would give.
+    fn slot(&self, n: u16) -> *mut usize {
+        at(self.slots + usize::from(n) * SLOT)
+    }
+
+    /// Keeps an object, for which there is room.
+    #[inline]
+    fn push(&mut self, object: usize) {
+        debug_assert!(!self.is_full());
+        // SAFETY: there are slots for as many as there may be.
+        unsafe { self.slot(self.count).write(object) };
+        // Second: in the child of a fork what counts is there.
+        compiler_fence(Ordering::SeqCst);
+        self.count += 1;
+    }
+
+    /// The object freed last.
     #[inline]
     pub(crate) fn last(&self) -> Option<usize> {
-        let n = usize::from(self.count).checked_sub(1)?;
-        self.objects.get(n).copied()
+        let n = self.count.checked_sub(1)?;
+        // SAFETY: it was put there.
+        Some(unsafe { self.slot(n).read() })
+    }
+
+    /// Where its objects are, and whether one was taken since this was asked last.
+    pub(crate) fn look(&mut self) -> Looked {
+        Looked { slots: self.slots, was_used: core::mem::take(&mut self.is_used) }
     }
 
     /// Whether an object is here.
     #[cold]
-    pub(crate) fn has(&self, object: usize) -> bool {
-        self.objects[..usize::from(self.count).min(HOT_MOST)].contains(&object)
+    fn has(&self, object: usize) -> bool {
+        // SAFETY: in so many slots an object was put.
+        (0..self.count).any(|n| unsafe { self.slot(n).read() } == object)
+    }
+}
+
+/// What was seen of the hot objects of a class.
+pub(crate) struct Looked {
+    slots: usize,
+    was_used: bool,
+}
+
+/// Bits of the filter: one for each 2 KiB of 64 MiB, so that it is exact where what a heap keeps
+/// lies no further apart.
+const FILTER_WORDS: usize = 512;
+/// Medium objects start further apart than this.
+const UNIT_SHIFT: u32 = 11;
+
+/// What the hot objects of all classes of a heap have in common. All zero: there are none yet.
+pub(crate) struct AllHot {
+    /// A bit for each object. No two have the same, so what has none is not here.
+    filter: [u64; FILTER_WORDS],
+    /// Where there are slots for more objects of a class than at first; 0 if there are none.
+    far: [usize; MEDIUM_CLASSES],
+    /// Bytes of objects that there may be of those classes that may have more than at first.
+    allowed: usize,
+    /// How many objects of each class went for want of room since some were fetched last.
+    overflowed: [u16; MEDIUM_CLASSES],
+    /// The class to look at next when one is to be allowed less, by its number among the medium
+    /// ones.
+    victim: u8,
+}
+
+/// Where the bit of an object is: the word, and the number of the bit in it.
+#[inline]
+fn place_in_filter(object: usize) -> (usize, u32) {
+    let unit = object >> UNIT_SHIFT;
+    (unit / 64 % FILTER_WORDS, unit as u32 % u64::BITS)
+}
+
+impl AllHot {
+    /// Keeps an object, if there is room, and none with the same bit is here already.
+    #[inline]
+    pub(crate) fn keep(&mut self, hot: &mut Hot, object: usize) -> bool {
+        let (word, bit) = place_in_filter(object);
+        // One instruction sets the bit, and tells what it was.
+        let (before, after) = (self.filter[word], self.filter[word] | 1 << bit);
+        if hot.is_full() || before == after {
+            return false;
+        }
+        self.filter[word] = after;
+        hot.push(object);
+        true
     }
 
-    /// Takes out those that `out` is true for.
-    pub(crate) fn remove(&mut self, mut out: impl FnMut(usize) -> bool) {
-        let mut left = 0;
-        for n in 0..usize::from(self.count).min(HOT_MOST) {
-            let object = self.objects[n];
-            if out(object) {
-                self.filter &= !(1 << bit(object));
-            } else {
-                self.objects[left] = object;
-                left += 1;
+    /// Whether an object is one of these.
+    #[inline]
+    pub(crate) fn has(&self, hot: &Hot, object: usize) -> bool {
+        self.may_have(object) && hot.has(object)
+    }
+
+    /// Whether an object may be here; if not it certainly is not.
+    #[inline]
+    pub(crate) fn may_have(&self, object: usize) -> bool {
+        let (word, bit) = place_in_filter(object);
+        self.filter[word] >> bit & 1 != 0
+    }
+
+    /// Takes out the object freed last.
+    #[inline]
+    pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<usize> {
+        let object = hot.last()?;
+        hot.count -= 1;
+        hot.is_used = true;
+        let (word, bit) = place_in_filter(object);
+        self.filter[word] &= !(1 << bit);
+        Some(object)
+    }
+
+    /// Notes that an object of a class goes for want of room.
+    #[inline]
+    pub(crate) fn note_overflow(&mut self, class: Class) {
+        let overflowed = &mut self.overflowed[class.medium_index()];
+        *overflowed = overflowed.saturating_add(1);
+    }
+
+    /// Notes that nothing is at hand of a class, and that some has to be fetched. If any went for
+    /// want of room since it was so last, there may be more from now on, unless all classes
+    /// together may have more than `most` bytes then. Returns whether there may be as many as it
+    /// takes.
+    #[inline]
+    pub(crate) fn note_missed<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        hot: &mut Hot,
+        most: impl FnOnce() -> usize,
+    ) -> bool {
+        hot.is_used = true;
+        let overflowed = &mut self.overflowed[class.medium_index()];
+        if *overflowed == 0 || hot.count > 0 {
+            return true;
+        }
+        let too_few = core::mem::take(overflowed).into();
+        self.deepen(arena, class, (hot, too_few), most)
+    }
+
+    #[cold]
+    fn deepen<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        (hot, too_few): (&mut Hot, usize),
+        most: impl FnOnce() -> usize,
+    ) -> bool {
+        let far = &mut self.far[class.medium_index()];
+        let is_far = *far != 0 && hot.slots == *far;
+        let before = usize::from(hot.most);
+        let wanted = retain::more_hot(before, too_few, class.size());
+        if wanted == before || hot.slots == 0 {
+            return true;
+        }
+        let counted = if is_far { before } else { 0 };
+        let left = most().saturating_sub(self.allowed) / class.size();
+        let deeper = wanted.min(counted + left);
+        if deeper <= before {
+            return false;
+        }
+        if *far == 0 {
+            let bytes = retain::hot_most(class.size()) * SLOT;
+            let magazines = bytes.div_ceil(size_of::<Magazine>());
+            // They stay this heap's, one after the other, for their memory.
+            let Some(first) = arena.magazines.make(&arena.system, magazines) else {
+                return true;
+            };
+            *far = first.expose_provenance();
+        }
+        hot.slots = *far;
+        // Second: in the child of a fork there are slots for as many as there may be.
+        compiler_fence(Ordering::SeqCst);
+        hot.most = deeper as u16;
+        self.allowed += (deeper - counted) * class.size();
+        deeper == wanted
+    }
+
+    /// Allows a class, of which there are no objects, none, until the heap wants one again, and
+    /// then as many as at first.
+    pub(crate) fn make_shallow(&mut self, class: Class, hot: &mut Hot) {
+        debug_assert!(hot.count == 0);
+        let far = self.far[class.medium_index()];
+        if far != 0 && hot.slots == far {
+            self.allowed -= usize::from(hot.most) * class.size();
+        }
+        hot.most = 0;
+        compiler_fence(Ordering::SeqCst);
+        hot.slots = 0;
+    }
+
+    /// Looks at the next class that may have more than at first, when another could not be allowed
+    /// as many as it takes. If none was taken of it since it was looked at last, returns its number
+    /// among the medium ones. `look` says of each what [`Hot::look`] does.
+    pub(crate) fn unused(&mut self, mut look: impl FnMut(usize) -> Looked) -> Option<usize> {
+        for _ in 0..MEDIUM_CLASSES {
+            let n = usize::from(self.victim) % MEDIUM_CLASSES;
+            self.victim = n as u8 + 1;
+            let Looked { slots, was_used } = look(n);
+            if self.far[n] != 0 && slots == self.far[n] {
+                return (!was_used).then_some(n);
             }
         }
-        self.count = left as u16;
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::boxed::Box;
+    use std::vec::Vec;
 
-    fn up_to(most: usize) -> Hot {
-        let mut hot = Hot::NONE;
-        hot.allow(most);
-        hot
+    /// The hot objects of a class that is the only one.
+    struct Only {
+        all: Box<AllHot>,
+        hot: Hot,
+        // Where they are.
+        _slots: Box<[usize; NEAR]>,
+    }
+
+    impl Only {
+        fn up_to(most: usize) -> Self {
+            // SAFETY: zeros are valid for each of its fields.
+            let all = unsafe { Box::<AllHot>::new_zeroed().assume_init() };
+            let mut slots = Box::new([0; NEAR]);
+            let mut hot = Hot::NONE;
+            hot.allow(slots.as_mut_ptr().expose_provenance(), most);
+            Self { all, hot, _slots: slots }
+        }
+
+        fn keep(&mut self, object: usize) -> bool {
+            self.all.keep(&mut self.hot, object)
+        }
+
+        fn pop(&mut self) -> Option<usize> {
+            self.all.pop(&mut self.hot)
+        }
+
+        fn has(&self, object: usize) -> bool {
+            self.all.has(&self.hot, object)
+        }
     }
 
     #[test]
     fn the_object_freed_last_is_taken_first() {
-        let mut hot = up_to(8);
+        let mut only = Only::up_to(8);
         for object in [0x1000, 0x2000, 0x3000] {
-            assert!(hot.keep(object));
+            assert!(only.keep(object));
+            assert_eq!(only.hot.last(), Some(object));
         }
-        let taken = core::array::from_fn(|_| hot.pop());
+        let taken = core::array::from_fn(|_| only.pop());
         assert_eq!(taken, [Some(0x3000), Some(0x2000), Some(0x1000), None]);
     }
 
     #[test]
     fn an_object_that_is_kept_is_not_kept_twice() {
-        let mut hot = up_to(HOT_MOST);
-        for object in 1..HOT_MOST {
-            assert!(hot.keep(object << 12));
+        let mut only = Only::up_to(NEAR);
+        for object in 1..NEAR {
+            assert!(only.keep(object << 12));
         }
-        for object in 1..HOT_MOST {
-            assert!(!hot.keep(object << 12));
-            assert!(hot.may_have(object << 12) && hot.has(object << 12));
+        for object in 1..NEAR {
+            assert!(!only.keep(object << 12));
+            assert!(only.has(object << 12));
         }
         // What was taken is not known any more.
-        assert_eq!(hot.pop(), Some((HOT_MOST - 1) << 12));
-        assert!(!hot.has((HOT_MOST - 1) << 12) && hot.keep((HOT_MOST - 1) << 12));
+        assert_eq!(only.pop(), Some((NEAR - 1) << 12));
+        assert!(!only.has((NEAR - 1) << 12) && only.keep((NEAR - 1) << 12));
     }
 
     #[test]
     fn no_more_are_kept_than_may_be() {
-        for most in 0..=HOT_MOST {
-            let mut hot = up_to(most);
-            let kept = (1..40).filter(|n| hot.keep(n << 12));
+        for most in 0..=NEAR {
+            let mut only = Only::up_to(most);
+            let kept = (1..40).filter(|n| only.keep(n << 12));
             assert_eq!(kept.count(), most);
-            assert!(hot.is_full());
+            assert!(only.hot.is_full());
         }
     }
 
     #[test]
     fn whatever_comes_and_goes_each_object_that_is_kept_is_known() {
-        let (mut hot, mut seed) = (up_to(HOT_MOST), 1_usize);
-        let mut kept = std::vec::Vec::new();
+        // 64 MiB apart two have the same bit.
+        let far = 64 << 20;
+        let (mut only, mut seed) = (Only::up_to(NEAR), 1_usize);
+        let mut kept = Vec::new();
         let mut refused = 0;
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let object = ((seed >> 33) % 200) << 7;
-            match seed >> 60 {
-                0..9 if !kept.contains(&object) && hot.keep(object) => kept.push(object),
-                0..9 => refused += 1,
-                9 => {
-                    hot.remove(|other| other == object);
-                    kept.retain(|&other| other != object);
+            let object = (1 + (seed >> 33) % 200) * 2304 + (seed >> 50) % 3 * far;
+            if seed >> 60 < 9 && !kept.contains(&object) {
+                if only.keep(object) {
+                    kept.push(object);
+                } else {
+                    refused += usize::from(!only.hot.is_full());
                 }
-                _ => assert_eq!(hot.pop(), kept.pop()),
+            } else {
+                assert_eq!(only.pop(), kept.pop());
             }
-            assert!(kept.iter().all(|&object| hot.may_have(object) && hot.has(object)));
-            assert_eq!(hot.count(), kept.len());
-            assert_eq!(hot.filter.count_ones() as usize, kept.len());
+            assert!(kept.iter().all(|&object| only.all.may_have(object) && only.has(object)));
+            assert!(
+                kept.iter()
+                    .all(|&object| !only.has(object + far) || kept.contains(&(object + far)))
+            );
+            assert_eq!(only.hot.count(), kept.len());
+            let bits: u32 = only.all.filter.iter().map(|word| word.count_ones()).sum();
+            assert_eq!(bits as usize, kept.len());
         }
-        assert!(refused > 100, "{refused} were refused");
+        assert!(refused > 10, "{refused} were refused");
     }
 
     #[test]
-    fn what_is_removed_leaves_the_others_in_their_order() {
-        let mut hot = up_to(8);
-        for object in 1..=7 {
-            assert!(hot.keep(object << 7));
+    fn a_class_that_was_not_used_since_it_was_looked_at_is_found_in_turn() {
+        let mut only = Only::up_to(NEAR);
+        let mut hots: Vec<_> = (0..MEDIUM_CLASSES).map(|_| Hot::NONE).collect();
+        for n in [3, 7, 8] {
+            (hots[n].slots, only.all.far[n]) = (0x1000 * n, 0x1000 * n);
+            hots[n].is_used = true;
         }
-        let mut removed = std::vec::Vec::new();
-        hot.remove(|object| {
-            let third = (object >> 7) % 3 == 0;
-            if third {
-                removed.push(object >> 7);
-            }
-            third
-        });
-        assert_eq!(removed, [3, 6]);
-        let left: std::vec::Vec<_> = core::iter::from_fn(|| hot.pop()).collect();
-        assert_eq!(left, [7, 5, 4, 2, 1].map(|n| n << 7));
+        let mut unused = || only.all.unused(|n| hots[n].look());
+        let first: Vec<_> = (0..3).map(|_| unused()).collect();
+        assert_eq!(first, [None; 3], "each was used before it was looked at");
+        assert_eq!([unused(), unused()], [Some(3), Some(7)]);
+        hots[8].is_used = true;
+        let mut unused = || only.all.unused(|n| hots[n].look());
+        assert_eq!([unused(), unused(), unused(), unused()], [None, Some(3), Some(7), Some(8)]);
     }
 }

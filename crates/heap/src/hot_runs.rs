@@ -117,6 +117,21 @@ impl HotRuns {
         None
     }
 
+    /// Whether the run that makes room next is of the bin for so many granules; if it is, it is
+    /// another bin's turn after that.
+    fn goes_next(&self, count: u32) -> bool {
+        let n = bin_of(count) as u32;
+        let next = self.victim.load(Ordering::Relaxed);
+        let first = (next
+            + self.filled.load(Ordering::Relaxed).rotate_right(next).trailing_zeros())
+            % u64::BITS;
+        let own = first == n && self.filled.load(Ordering::Relaxed) != 0;
+        if own {
+            self.victim.store(n + 1, Ordering::Relaxed);
+        }
+        own
+    }
+
     /// Whether a run of so many granules may be kept, after making room.
     fn wants(&self, count: u32) -> bool {
         let unused = self.used.load(Ordering::Relaxed).saturating_sub(self.granules());
@@ -133,12 +148,23 @@ impl<S: System> Arena<S> {
     /// Notes that the leaseholder of a heap claims a run of so many granules, and gives hot ones
     /// back if there are more than may be by now.
     pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
-        // More than a little only where somebody takes it from threads that rest.
-        let used = if self.is_helped() { self.about_in_use().used * GRANULE } else { 0 };
+        // More than a little only where somebody takes it from threads that rest, or where there
+        // is one thread, to which all that is free belongs as well.
+        let many = self.is_helped() || !self.has_several_threads();
+        let used = if many { self.about_in_use().used + count as usize } else { 0 };
+        let used = used.saturating_mul(GRANULE);
         let most = retain::hot_run_granules(used, self.leases.exclusive_made().into());
         let hot = &heap.hot_runs;
         hot.note_claimed(count, most);
         while hot.granules() > most && self.give_back_hot(hot, account) {}
+    }
+
+    /// Gives as many granules of hot runs back as the leaseholder has just claimed of memory that
+    /// was not used before, so that a program that grows takes what is there first the next time.
+    pub(crate) fn note_grown(&self, heap: &Heap, count: u32, account: &Account) {
+        let before = heap.hot_runs.granules();
+        let left = before.saturating_sub(count);
+        while heap.hot_runs.granules() > left && self.give_back_hot(&heap.hot_runs, account) {}
     }
 
     /// Whether threads would keep so many more runs hot, if there were a background thread, that it
@@ -234,29 +260,36 @@ impl ThreadCache {
             && arena.push_hot(&heap.hot_runs, g)
     }
 
-    /// Keeps a run that is freed, if it is one, and if the thread has use for it, after making
-    /// room.
+    /// Frees a run, if it is one: keeps it, if the thread has use for it, after making room.
     ///
     /// # Safety
     /// As for [`ThreadCache::keep_run`].
     pub unsafe fn put_run<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
         let (Some(heap), Some(g)) = (self.heap(), arena.run_at(address)) else { return false };
         let hot = &heap.hot_runs;
-        if !hot.wants(arena.run_granules(g)) {
-            return false;
-        }
-        arena.look_if_zeroed(g);
         let account = Account::new(&heap.tally);
-        let mut kept = arena.push_hot(hot, g);
-        while !kept && arena.give_back_hot(hot, &account) {
+        let count = arena.run_granules(g);
+        // What is zero for the most part is better given back than cleared the next time.
+        let is_zeroed = arena.is_zeroed(g);
+        arena.look_if_zeroed(g);
+        let wanted = hot.wants(count) && !(is_zeroed && arena.is_little_written());
+        let mut kept = wanted && arena.push_hot(hot, g);
+        // One of the same bin would serve as well as this one does.
+        while wanted && !kept && !hot.goes_next(count) && arena.give_back_hot(hot, &account) {
             kept = arena.push_hot(hot, g);
+        }
+        if !kept {
+            if wanted {
+                hot.note_given_back(count);
+            }
+            arena.give_run(g, &account);
         }
         let released = account.total_released();
         if released > 0 {
-            self.wants_help |= arena.wants_help_with_runs();
+            self.wants_help |= wanted && arena.wants_help_with_runs();
             self.note_released(arena, released);
         }
-        kept
+        true
     }
 }
 

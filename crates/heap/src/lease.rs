@@ -154,7 +154,7 @@ impl<S: System> Arena<S> {
             }
             let mut held = heap.hold();
             // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
-            self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() });
+            self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() }, usize::MAX);
             self.let_go_of_slabs(&mut held);
         }
         found

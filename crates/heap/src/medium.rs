@@ -3,15 +3,18 @@
 //! Their memory is never touched by the allocator. A thread takes all free bits of a slab at once
 //! and gives them out lowest first, so that a loop reuses the same objects and the rest of the slab
 //! stays untouched; from then on the slab is nobody's, and bits freed gather in its word, except
-//! those of the slab that the thread is taking from, and the few objects that it keeps hot.
+//! those of the slab that the thread is taking from, and the objects that it keeps hot.
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
+use crate::free::InSlab;
 use crate::heap::{Heap, Held};
-use crate::hot::{HOT_MOST, Hot};
+use crate::hot::{AllHot, Hot, NEAR};
 use crate::layout::Granule;
+use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
+use crate::reclaim::LetGo;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use freehold_sync::word::{Mask, Pushed, State};
@@ -46,16 +49,28 @@ impl MediumBin {
 }
 
 /// What a heap has at hand of a class.
-#[repr(align(128))]
+#[repr(align(64))]
 struct AtHand {
     bin: MediumBin,
     hot: Hot,
 }
 
 /// The slabs that a heap is taking from, and the objects that it keeps hot.
-pub struct MediumBins([AtHand; MEDIUM_CLASSES]);
+pub struct MediumBins {
+    at_hand: [AtHand; MEDIUM_CLASSES],
+    all_hot: AllHot,
+}
 
-const _: () = assert!(size_of::<AtHand>() == 128);
+const _: () = assert!(size_of::<AtHand>() == 64);
+
+/// An object of a slab.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The slab's first granule.
+    pub(crate) slab: Granule,
+    /// Its number there.
+    pub(crate) index: usize,
+}
 
 /// What became of an object that a thread might have kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,14 +84,22 @@ pub(crate) enum TakenBack {
 }
 
 impl MediumBins {
-    /// None yet.
-    pub(crate) const fn new() -> Self {
-        Self([const { AtHand { bin: NO_SLAB, hot: Hot::NONE } }; MEDIUM_CLASSES])
+    /// Makes one without anything where there are zeros, which are left where they will do: most of
+    /// a filter is never used.
+    ///
+    /// # Safety
+    /// The place is the caller's, aligned, and zero.
+    pub(crate) unsafe fn make_at(place: *mut Self) {
+        for n in 0..MEDIUM_CLASSES {
+            let none = AtHand { bin: NO_SLAB, hot: Hot::NONE };
+            // SAFETY: the caller's promise; a part of the place.
+            unsafe { (&raw mut (*place).at_hand[n]).write(none) };
+        }
     }
 
     /// Objects that there are of a class.
     pub(crate) fn count(&self, class: Class) -> usize {
-        let AtHand { bin, hot } = &self.0[class.medium_index()];
+        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
         bin.free.count_ones() as usize + hot.count()
     }
 
@@ -84,8 +107,8 @@ impl MediumBins {
     /// taking from, if there is one.
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Given> {
-        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
-        if let Some(address) = hot.pop() {
+        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        if let Some(address) = self.all_hot.pop(hot) {
             return Some(Given { address, zero: false });
         }
         if bin.free == 0 {
@@ -101,9 +124,9 @@ impl MediumBins {
     /// Gives out the object freed last if `from` is odd, or else a free one of the slab that the
     /// heap is taking from: the first from number `from` on, going around.
     pub(crate) fn pop_from(&mut self, class: Class, from: u32) -> Option<Given> {
-        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
+        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
         if from % 2 == 1
-            && let Some(address) = hot.pop()
+            && let Some(address) = self.all_hot.pop(hot)
         {
             return Some(Given { address, zero: false });
         }
@@ -116,69 +139,89 @@ impl MediumBins {
 
     /// The object that [`MediumBins::pop_from`] would give out.
     pub(crate) fn next_from(&self, class: Class, from: u32) -> Option<usize> {
-        let AtHand { bin, hot } = &self.0[class.medium_index()];
+        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
         let of_slab = || Some(bin.base + bin.first_from(from)? as usize * class.size());
         if from % 2 == 1 { hot.last().or_else(of_slab) } else { of_slab().or_else(|| hot.last()) }
     }
 
-    /// Keeps object `n` of a slab hot, if there is room for it and it was not free already.
-    /// `known_free` says whether the slab's word knows it to be free.
+    /// Keeps an object, if there is room for it and it was not free already; or else says no. (What
+    /// takes longer is left to [`MediumBins::take_back`].)
     // Called for each medium object that is freed: a call of its own costs 20 instructions.
     #[inline(always)]
-    pub(crate) fn keep(
+    pub(crate) fn keep<S: System>(
         &mut self,
+        arena: &Arena<S>,
         class: Class,
-        (slab, n): (Granule, usize),
+        place: Place,
         object: usize,
-        known_free: impl FnOnce() -> bool,
     ) -> bool {
-        let AtHand { bin, hot } = &mut self.0[class.medium_index()];
-        if hot.is_full() || known_free() || bin.slab == slab && bin.free >> n & 1 != 0 {
-            return false;
-        }
-        hot.keep(object)
+        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        !hot.is_full()
+            && !arena.word(place.slab).mask().has_free(place.index)
+            && !bin.has(place)
+            && self.all_hot.keep(hot, object)
     }
 
-    /// Takes back object `n` of a slab, if it is the one that the heap is taking from, or if there
-    /// is room for a hot object. `known_free` says whether the slab's word knows it to be free; it
-    /// is asked if there is room.
+    /// Takes back an object, if there is room for it among those that are kept, or if it is of the
+    /// slab that the heap is taking from.
     // Inlined for the reason that `keep` is.
     #[inline(always)]
-    pub(crate) fn take_back(
+    pub(crate) fn take_back<S: System>(
         &mut self,
+        arena: &Arena<S>,
         class: Class,
-        (slab, n): (Granule, usize),
+        place: Place,
         object: usize,
-        known_free: impl FnOnce() -> bool,
     ) -> TakenBack {
-        let at_hand = &mut self.0[class.medium_index()];
-        let own = at_hand.bin.slab == slab;
-        if !own && at_hand.hot.is_full() && !at_hand.hot.may_have(object) {
+        if self.has_no_room(class, place.slab, object) {
             return TakenBack::No;
         }
-        let bit = 1 << n;
-        if known_free() || own && at_hand.bin.free & bit != 0 {
+        self.take_back_slowly(arena, class, place, object)
+    }
+
+    /// Whether an object certainly has to go, and is not here already.
+    #[inline(always)]
+    pub(crate) fn has_no_room(&mut self, class: Class, slab: Granule, object: usize) -> bool {
+        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
+        let none = bin.slab != slab && hot.is_full() && !self.all_hot.may_have(object);
+        if none {
+            self.all_hot.note_overflow(class);
+        }
+        none
+    }
+
+    /// Likewise, where there may be room for it.
+    #[inline(never)]
+    fn take_back_slowly<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        place: Place,
+        object: usize,
+    ) -> TakenBack {
+        let Self { at_hand, all_hot } = self;
+        let AtHand { bin, hot } = &mut at_hand[class.medium_index()];
+        let known_free = arena.word(place.slab).mask().has_free(place.index);
+        if known_free || bin.has(place) || all_hot.has(hot, object) {
             return TakenBack::Twice;
         }
-        if at_hand.hot.keep(object) {
+        if all_hot.keep(hot, object) {
             return TakenBack::Kept;
         }
-        at_hand.take_back_cold(own, bit, object)
+        if bin.slab == place.slab {
+            bin.free |= 1 << place.index;
+            return TakenBack::Kept;
+        }
+        all_hot.note_overflow(class);
+        TakenBack::No
     }
 }
 
-impl AtHand {
-    /// Takes back an object that cannot be kept hot.
+impl MediumBin {
+    /// Whether an object is one that may be given out from here.
     #[inline]
-    fn take_back_cold(&mut self, own: bool, bit: u64, object: usize) -> TakenBack {
-        if self.hot.may_have(object) && self.hot.has(object) {
-            return TakenBack::Twice;
-        }
-        if !own {
-            return TakenBack::No;
-        }
-        self.bin.free |= bit;
-        TakenBack::Kept
+    fn has(&self, place: Place) -> bool {
+        self.slab == place.slab && self.free >> place.index & 1 != 0
     }
 }
 
@@ -189,6 +232,11 @@ pub struct Given {
     pub address: usize,
     /// Whether it is known to be zero.
     pub zero: bool,
+}
+
+/// A medium class, by its number among them.
+fn medium_class(n: usize) -> Class {
+    Class((1 + SMALL_CLASSES + n) as u8)
 }
 
 /// The mask of all objects of a slab.
@@ -222,10 +270,10 @@ impl<S: System> Arena<S> {
             Some(bin) => bin,
             None => self.find_medium_slab(heap, class, account)?,
         };
-        let at_hand = &mut bins.0[class.medium_index()];
+        let at_hand = &mut bins.at_hand[class.medium_index()];
         at_hand.bin = bin;
         let heaps = self.leases.exclusive_made().into();
-        at_hand.hot.allow(retain::hot(class.size(), HOT_MOST, heaps));
+        at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
         bins.pop(class)
     }
 
@@ -246,7 +294,11 @@ impl<S: System> Arena<S> {
         // the slab is pooled.
         unsafe { self.local(g).write(SlabLocal::NEW) };
         self.word(g).mask().create(State::Detached);
-        let untouched = if claim.dirty == 0 { 0 } else { capacity };
+        let fresh = claim.dirty == 0;
+        if fresh {
+            self.note_grown(heap, granules.into(), account);
+        }
+        let untouched = if fresh { 0 } else { capacity };
         Some(MediumBin::new(everything(class), g, self.tables.address(g), untouched))
     }
 
@@ -287,7 +339,7 @@ impl<S: System> Arena<S> {
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
-            Pushed::Woken => match mine.map(|bins| &mut bins.0[class.medium_index()].bin) {
+            Pushed::Woken => match mine.map(|bins| &mut bins.at_hand[class.medium_index()].bin) {
                 Some(bin) if bin.free == 0 => {
                     let (free, base) = (word.take().0, self.tables.address(g));
                     *bin = MediumBin::new(free, g, base, info.capacity.into());
@@ -307,41 +359,82 @@ impl<S: System> Arena<S> {
         Ok(account.total_released())
     }
 
-    /// Returns what the bins hold, and what is hot, to the slabs it came from. Returns the granules
-    /// released.
-    pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins) -> u32 {
-        let mut released = 0;
-        for (i, AtHand { bin, hot }) in bins.0.iter_mut().enumerate() {
-            let class = Class((1 + SMALL_CLASSES + i) as u8);
-            while let Some(object) = hot.pop() {
-                released += self.send_hot_home(class, object, hot);
+    /// Notes that a heap's leaseholder has nothing at hand of a class, of which some is fetched
+    /// now. If there could not be enough, there may be more from now on; if there may be too many
+    /// of another class, some go home. Returns the granules released.
+    pub(crate) fn note_medium_missed(&self, bins: &mut MediumBins, class: Class) -> u32 {
+        let MediumBins { at_hand, all_hot } = bins;
+        let hot = &mut at_hand[class.medium_index()].hot;
+        if all_hot.note_missed(self, class, hot, || self.most_set_aside()) {
+            return 0;
+        }
+        let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
+        let (class, hot) = (medium_class(n), &mut at_hand[n].hot);
+        let released = self.send_some_hot_home(class, hot, all_hot);
+        if hot.count() == 0 {
+            all_hot.make_shallow(class, hot);
+        }
+        released
+    }
+
+    /// Returns what is hot, so many objects or a few more, and then what the bins hold, to the
+    /// slabs it came from.
+    pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins, most: usize) -> LetGo {
+        let MediumBins { at_hand, all_hot } = bins;
+        let (mut released, mut left) = (0, most);
+        for (n, AtHand { hot, .. }) in at_hand.iter_mut().enumerate() {
+            let class = medium_class(n);
+            while hot.count() > 0 {
+                if left == 0 {
+                    return LetGo { released, is_all: false };
+                }
+                left = left.saturating_sub(ROUNDS);
+                released += self.send_some_hot_home(class, hot, all_hot);
             }
-            hot.allow(0);
+            all_hot.make_shallow(class, hot);
+        }
+        for (n, AtHand { bin, .. }) in at_hand.iter_mut().enumerate() {
             let bin = core::mem::replace(bin, NO_SLAB);
             if bin.free != 0 {
+                let class = medium_class(n);
                 let home = self.send_medium_home(class, bin.slab, bin.free, None, &self.tally);
                 debug_assert!(home.is_ok(), "a bin held an object that is free");
                 released += home.unwrap_or(0);
             }
         }
-        released
+        LetGo { released, is_all: true }
     }
 
-    /// Returns an object to its slab, and with it those others that are hot.
-    fn send_hot_home(&self, class: Class, object: usize, others: &mut Hot) -> u32 {
-        let slab_of = |object| self.granule_of(object).map(|g| Granule(g.0 - self.tag(g).delta()));
-        let Some(slab) = slab_of(object) else { return 0 };
-        let base = self.tables.address(slab);
-        let bit = |object: usize| class.object_at(object - base).map_or(0, |n| 1_u64 << n);
-        let mut bits = bit(object);
-        others.remove(|other| {
-            let same = slab_of(other) == Some(slab);
-            bits |= if same { bit(other) } else { 0 };
-            same
-        });
-        let home = self.send_medium_home(class, slab, bits, None, &self.tally);
-        debug_assert!(home.is_ok(), "a hot object was free");
-        home.unwrap_or(0)
+    /// Returns the hot objects freed last to their slabs, those of one slab together: [`ROUNDS`] of
+    /// them, or as many as there are. Returns the granules released.
+    fn send_some_hot_home(&self, class: Class, hot: &mut Hot, all_hot: &mut AllHot) -> u32 {
+        let mut objects = [(NO_SLAB.slab, 0_u64); ROUNDS];
+        let mut count = 0;
+        while let Some(place) = objects.get_mut(count)
+            && let Some(object) = all_hot.pop(hot)
+        {
+            // Whatever is not an object any more was freed twice, and is lost.
+            if let Some(InSlab { slab, index, .. }) = self.object_at(object) {
+                *place = (slab, 1 << index);
+                count += 1;
+            }
+        }
+        let (mut released, mut rest) = (0, &mut objects[..count]);
+        while let Some((&mut (slab, first), others)) = rest.split_first_mut() {
+            let mut bits = first;
+            let same = others.iter_mut().filter(|(other, _)| *other == slab);
+            same.for_each(|(_, bit)| bits |= core::mem::take(bit));
+            // Those that were taken along have no bits left.
+            let home = if bits == 0 {
+                Ok(0)
+            } else {
+                self.send_medium_home(class, slab, bits, None, &self.tally)
+            };
+            debug_assert!(home.is_ok(), "a hot object was free");
+            released += home.unwrap_or(0);
+            rest = others;
+        }
+        released
     }
 
     /// Gives out a medium object from a heap whose lock is held because it is shared.
@@ -356,16 +449,24 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::boxed::Box;
 
     #[test]
     fn what_will_be_given_out_is_known_before() {
         let class = Class::of_medium(3000);
         for from in 0..64 {
-            let mut bins = MediumBins::new();
-            let AtHand { bin, hot } = &mut bins.0[class.medium_index()];
+            // SAFETY: zeros are where it is made.
+            let mut bins = unsafe {
+                let mut bins = Box::<MediumBins>::new_zeroed();
+                MediumBins::make_at(bins.as_mut_ptr());
+                bins.assume_init()
+            };
+            let mut slots = [0; NEAR];
+            let MediumBins { at_hand, all_hot } = &mut *bins;
+            let AtHand { bin, hot } = &mut at_hand[class.medium_index()];
             *bin = MediumBin::new(0x90_0000_8421, Granule(5), 0x10_0000, 40);
-            hot.allow(3);
-            assert!(hot.keep(0x50_0000) && hot.keep(0x60_0000));
+            hot.allow(slots.as_mut_ptr().expose_provenance(), 3);
+            assert!(all_hot.keep(hot, 0x50_0000) && all_hot.keep(hot, 0x60_0000));
             for left in (0..8).rev() {
                 let next = bins.next_from(class, from);
                 assert_eq!(next, bins.pop_from(class, from).map(|given| given.address));

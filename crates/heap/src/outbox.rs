@@ -254,7 +254,7 @@ impl Outbox {
 
     /// Puts objects in, if there is a slot for their slab and not too much is held back.
     #[inline]
-    fn join(&mut self, class: Class, row: Row) -> bool {
+    pub(crate) fn join(&mut self, class: Class, row: Row) -> bool {
         let key = Key::of(row);
         let first = key.slot();
         let slot = first + usize::from(self.keys[first] != key);

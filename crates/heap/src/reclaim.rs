@@ -23,6 +23,7 @@
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
 use crate::class::{Class, SMALL_CLASSES};
+use crate::depot::HALF;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::outbox::Outbox;
@@ -181,7 +182,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends home what a heap has at hand for its holder, and calls `twice` with what was free
-    /// already. Of what is set aside it is so many half magazines at most, before all else.
+    /// already. Of what is set aside it is so many half magazines of objects at most, before all
+    /// else.
     ///
     /// # Safety
     /// The caller has the lease, or its holder's turn, or the holder is gone.
@@ -203,7 +205,12 @@ impl<S: System> Arena<S> {
             }
         }
         // SAFETY: as above.
-        released += self.let_go_of_medium(unsafe { &mut *heap.medium.get() });
+        let bins = unsafe { &mut *heap.medium.get() };
+        let medium = self.let_go_of_medium(bins, left.saturating_mul(HALF));
+        released += medium.released;
+        if !medium.is_all {
+            return LetGo { released, is_all: false };
+        }
         released += self.let_go_of_runs(heap);
         let closed = heap.close_inboxes(|class, objects| {
             released += self.send_each_home(class, objects, &mut twice);

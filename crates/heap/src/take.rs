@@ -78,7 +78,23 @@ impl ThreadCache {
         if self.take_into_magazine(arena, class) {
             return self.pop_when_busy(class);
         }
-        at(self.take_one(arena, class))
+        let one = self.take_one(arena, class);
+        if one == 0 && self.let_go_for_want_of_memory(arena) {
+            return at(self.take_one(arena, class));
+        }
+        at(one)
+    }
+
+    /// Gives back what the thread has at hand, but for what is in magazines, since there is no
+    /// memory for what it wants. Returns whether there may be some now.
+    #[cold]
+    fn let_go_for_want_of_memory<S: System>(&mut self, arena: &Arena<S>) -> bool {
+        let Some(heap) = self.heap() else { return false };
+        // A second free that is found out now stays unnamed: this is no free.
+        // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
+        let gone = unsafe { arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()) };
+        self.released += gone.released;
+        gone.released > 0
     }
 
     /// Fills the empty magazine of `class` from one in the heap's inbox, if there is one. The
@@ -228,6 +244,15 @@ impl ThreadCache {
         self.medium_bins()?.pop(class)
     }
 
+    /// Notes that the thread has no medium object of a class at hand, before it takes one: if it
+    /// could not keep enough, it may keep more from now on.
+    pub fn note_medium_missed<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+        if let Some(bins) = self.medium_bins() {
+            let released = arena.note_medium_missed(bins, class);
+            self.note_released(arena, released);
+        }
+    }
+
     /// Gives out one of the medium objects that the thread has at hand, if it has any: which one,
     /// `from` decides.
     #[inline]
@@ -243,6 +268,14 @@ impl ThreadCache {
 
     /// Gives out a medium object. `None` when there is no memory.
     pub fn take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
+        let given = self.try_take_medium(arena, class);
+        if given.is_none() && self.let_go_for_want_of_memory(arena) {
+            return self.try_take_medium(arena, class);
+        }
+        given
+    }
+
+    fn try_take_medium<S: System>(&mut self, arena: &Arena<S>, class: Class) -> Option<Given> {
         self.settle_in(arena);
         let Some(heap) = self.heap() else {
             let mut held = arena.hold_shared_heap(self.hint())?;
@@ -264,18 +297,37 @@ impl ThreadCache {
         align: usize,
         prefer: Prefer,
     ) -> Option<Given> {
+        let given = self.try_take_run(arena, size, align, prefer);
+        if given.is_none() && self.let_go_for_want_of_memory(arena) {
+            return self.try_take_run(arena, size, align, prefer);
+        }
+        given
+    }
+
+    fn try_take_run<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+        prefer: Prefer,
+    ) -> Option<Given> {
         self.settle_in(arena);
         let nowhere = Home::default();
         let heap = self.heap();
         let (home, tally) =
             heap.map_or((&nowhere, &arena.tally), |heap| (&heap.run_home, &heap.tally));
         let account = Account::new(tally);
+        let count = u32::try_from(granules_for(size)).unwrap_or(u32::MAX);
         if let Some(heap) = heap {
-            let count = u32::try_from(granules_for(size)).unwrap_or(u32::MAX);
             arena.note_run_claimed(heap, count, &account);
-            self.released += account.total_released();
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);
+        if let Some(heap) = heap {
+            if prefer == Prefer::Dirty && given.is_some_and(|given| given.zero) {
+                arena.note_grown(heap, count, &account);
+            }
+            self.released += account.total_released();
+        }
         arena.leave_home(&nowhere);
         given.or_else(|| {
             let address = arena.direct.map(&arena.system, size, align.max(UNIT))?;

@@ -47,7 +47,7 @@ impl Zeroing {
 
 impl<S: System> Arena<S> {
     /// Whether the program writes to little of what it asks to be zero.
-    fn is_little_written(&self) -> bool {
+    pub(crate) fn is_little_written(&self) -> bool {
         zeroing::is_little(self.zeroing.written.load(Ordering::Relaxed))
     }
 

@@ -8,7 +8,7 @@ use crate::{background, emergency, foreign, guarded, hardened, mode, process, re
 use freehold_heap::arena::Arena;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::Class;
-use freehold_heap::free::{Found, PutAside};
+use freehold_heap::free::{Found, InSlab, PutAside};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
 use freehold_sys::{Linux, signal};
@@ -151,13 +151,33 @@ unsafe fn deallocate_medium(
         return;
     }
     // SAFETY: as above.
-    unsafe { deallocate_medium_elsewhere(cache, arena, object, place.slab, place.index) }
+    unsafe { deallocate_medium_elsewhere(cache, arena, object, place.slab, place.index, class) }
 }
 
 /// Takes back a medium object that is not kept hot. The thread is marked as busy. (Single arguments
 /// are passed on in registers.)
 #[inline(never)]
 unsafe fn deallocate_medium_elsewhere(
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    object: *mut u8,
+    slab: Granule,
+    index: usize,
+    class: Class,
+) {
+    // SAFETY: the caller gives the object up, and found it there.
+    if unsafe { cache.post_medium(InSlab { class, slab, index }, object.addr()) } {
+        cache.set_busy(false);
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { deallocate_medium_rarely(cache, arena, object, slab, index) }
+}
+
+/// Takes back a medium object for which there was no room. The thread is marked as busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_medium_rarely(
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
     object: *mut u8,
@@ -204,6 +224,9 @@ unsafe fn deallocate_run_elsewhere(cache: &mut ThreadCache, arena: &Arena<Linux>
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
     cache.set_busy(false);
+    if cache.take_wish_for_help() {
+        background::start();
+    }
     if !done {
         // SAFETY: as above.
         unsafe { deallocate_rarely(object) }

@@ -165,8 +165,13 @@ fn pop_run(size: usize) -> Option<usize> {
 }
 
 #[inline(always)]
+fn is_medium(size: usize) -> bool {
+    size > SMALL_MAX && size <= MEDIUM_MAX
+}
+
+#[inline(always)]
 fn pop_medium(size: usize) -> Option<Given> {
-    if size <= SMALL_MAX || size > MEDIUM_MAX {
+    if !is_medium(size) {
         return None;
     }
     // SAFETY: the thread's own storage, as in `enter`.
@@ -201,7 +206,9 @@ fn allocate_medium(size: usize) -> *mut u8 {
         return allocate_aligned(size, UNIT);
     }
     enter_or_emergency(size, UNIT, false, |local, arena| {
-        let given = local.cache.take_medium(arena, Class::of_medium(size));
+        let class = Class::of_medium(size);
+        local.cache.note_medium_missed(arena, class);
+        let given = local.cache.take_medium(arena, class);
         given.map(|given| given.address)
     })
 }
@@ -262,7 +269,12 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
             return object;
         }
     }
-    enter_or_emergency(size, UNIT, true, |local, arena| local.cache.take_zeroed(arena, size))
+    enter_or_emergency(size, UNIT, true, |local, arena| {
+        if is_medium(size) && !guarded::is_on() {
+            local.cache.note_medium_missed(arena, Class::of_medium(size));
+        }
+        local.cache.take_zeroed(arena, size)
+    })
 }
 
 /// The bytes that can be used at `object`: 0 for null.

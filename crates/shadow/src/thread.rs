@@ -5,7 +5,7 @@ use crate::estate::Estate;
 use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
-use freehold_heap::class::{Class, SMALL_MAX};
+use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::Kept;
 use freehold_sys::System;
@@ -34,6 +34,16 @@ impl<'a, S: System> Thread<'a, S> {
             if let Some(object) = self.in_turn(|cache, _| cache.pop_set_aside(class)) {
                 return Some(object.addr().get());
             }
+        } else if size <= MEDIUM_MAX {
+            let class = Class::of_medium(size);
+            let given = self.in_turn(|cache, arena| {
+                let at_hand = cache.pop_medium(class);
+                at_hand.or_else(|| {
+                    cache.note_medium_missed(arena, class);
+                    cache.take_medium(arena, class)
+                })
+            });
+            return given.map(|given| given.address);
         }
         self.alloc_aligned(size, 16)
     }

@@ -57,7 +57,7 @@ pub const DEPOT_LEAST_MOST: usize = 8;
 pub const DEPOT_MOST: usize = DEPOT_LEAST_MOST + 60;
 
 /// The bytes that it sets aside of such a class, at most.
-const DEPOT_MOST_BYTES: usize = 256 * 1024;
+const DEPOT_MOST_BYTES: usize = 1 << 20;
 
 /// The bytes that all exclusive heaps together set aside of such classes, but for what each may in
 /// any case; a shared one as much as one of them.
@@ -86,15 +86,21 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
     }
 }
 
+/// How many full magazines of `bytes` with their objects a heap may set aside at most.
+fn deepest_depot(bytes: usize) -> usize {
+    (DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST)
+}
+
 /// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
-/// that `places` were too few, by so many: twice as many, or one. `None` where half as many again
-/// as there may be are not enough: what comes and goes then is mostly given back all the same, and
-/// more magazines than in any case would only take the place of something else in the processor's
-/// cache.
+/// that `places` were too few, by so many: as many more, but at most twice as many, or one. `None`
+/// where half as many again as there may be are not enough: what comes and goes then is mostly given
+/// back all the same, and more magazines than in any case would only take the place of something
+/// else in the processor's cache.
 pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> Option<usize> {
-    let most = (DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST);
+    let most = deepest_depot(bytes);
     let worth = places + too_few <= most + most / 2;
-    worth.then(|| (2 * places).max(1).min(most).max(places))
+    let wanted = (2 * places).max(1).min(places + too_few);
+    worth.then(|| wanted.min(most).max(places))
 }
 
 /// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
@@ -117,6 +123,23 @@ const HOT_BYTES_MOST: usize = 128 * 1024;
 pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
     let bytes = (HOT_BYTES / heaps.max(1)).clamp(HOT_BYTES_LEAST, HOT_BYTES_MOST);
     (bytes / size).min(most)
+}
+
+/// Bytes of hot medium objects of a class that a heap may keep where it turned out to need more,
+/// and the first time that it did.
+const MORE_HOT_BYTES: usize = 1 << 20;
+const MORE_HOT_BYTES_FIRST: usize = 64 * 1024;
+
+/// The most medium objects of a size that a heap keeps hot.
+pub fn hot_most(size: usize) -> usize {
+    MORE_HOT_BYTES / size
+}
+
+/// How many a heap may keep, once it was found that so many objects are too few, and how many had
+/// to go: as many more, but at most twice as many, within bounds.
+pub fn more_hot(objects: usize, too_few: usize, size: usize) -> usize {
+    let more = (2 * objects).max(MORE_HOT_BYTES_FIRST / size).min(objects + too_few);
+    more.min(hot_most(size)).max(objects)
 }
 
 /// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and at
@@ -213,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn more_hot_objects_are_twice_as_many_until_they_are_a_mebibyte() {
+        for size in [2304, 5000, 16 << 10, 32 << 10] {
+            let more = |&objects: &usize| Some(more_hot(objects, 10_000, size));
+            let all: Vec<_> = core::iter::successors(Some(0), more).take(12).collect();
+            assert!(all[1] > 0 && all[1] * size <= MORE_HOT_BYTES_FIRST);
+            assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(all[1])));
+            assert_eq!(all[11], hot_most(size));
+            assert!(hot_most(size) * size <= MORE_HOT_BYTES);
+        }
+        // What there may be already is not taken back.
+        assert_eq!(more_hot(2000, 10, 32 << 10), 2000);
+        assert_eq!(more_hot(40, 3, 4000), 43);
+    }
+
+    #[test]
     fn what_is_set_aside_beyond_the_least_is_bounded_in_all_heaps_together_and_in_each_class() {
         for heaps in 0..=100 {
             for used in [0, 10 << 20, 100 << 20, usize::MAX] {
@@ -223,18 +261,19 @@ mod tests {
             }
         }
         for bytes in [500, 2000, 30_000, 60_000] {
-            let deeper = |places: &usize| deeper_depot(*places, 1, bytes);
-            let all: Vec<_> = core::iter::successors(Some(0), deeper).take(12).collect();
+            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), bytes);
+            let all: Vec<_> = core::iter::successors(Some(0), deeper).take(24).collect();
             assert_eq!(all[..3], [0, 1, 2]);
+            assert_eq!(deeper_depot(3, 9, bytes), Some(6));
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
-            assert_eq!(all[11], DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes));
+            assert_eq!(all[23], deepest_depot(bytes));
         }
     }
 
     #[test]
     fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
         for bytes in [500, 2000, 30_000, 60_000] {
-            let most = DEPOT_MOST.min(DEPOT_MOST_BYTES / bytes);
+            let most = deepest_depot(bytes);
             assert_eq!(deeper_depot(most, most / 2, bytes), Some(most));
             assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
             assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);

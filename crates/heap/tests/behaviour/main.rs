@@ -3,6 +3,7 @@
 mod faulting;
 mod going_home;
 mod hardened;
+mod hot_medium;
 mod hot_runs;
 mod idle;
 mod large_runs;

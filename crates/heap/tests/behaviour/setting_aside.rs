@@ -83,7 +83,7 @@ const LONG: usize = 10;
 fn objects_that_come_and_go_are_set_aside_however_many_were_at_first() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
-    for (size, count) in [(48, 1500), (500, 400), (2000, 100)] {
+    for (size, count) in [(48, 1500), (500, 400), (1200, 700), (2000, 450)] {
         let before = out(&estate);
         come_and_go(&mut thread, size, count, 1);
         let at_first = out(&estate) - before;

@@ -1,0 +1,161 @@
+//! Medium objects that a thread keeps hot: how many, and when it lets go of them.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::class::Class;
+use freehold_heap::invalid::Invalid;
+use freehold_heap::policy::retain;
+use freehold_sys::fake::Fake;
+use std::collections::BTreeSet;
+
+/// Times after which a thread keeps all that comes and goes, if it may.
+const LONG: usize = 10;
+
+/// Allocates so many objects and frees them all, some times.
+fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
+    for _ in 0..times {
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+    }
+}
+
+/// Objects of a size that a thread has at hand.
+fn at_hand(thread: &mut Thread<Fake>, size: usize) -> usize {
+    thread.cache.at_hand(Class::of_medium(size))
+}
+
+/// Objects that are not in slabs.
+fn out(estate: &Estate<Fake>) -> usize {
+    // SAFETY: the test's only thread is here.
+    unsafe { estate.arena().check() }.objects_out
+}
+
+#[test]
+fn medium_objects_that_come_and_go_stay_hot_however_many_were_at_first() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for (size, count) in [(2100, 300), (5000, 150), (9000, 100), (32_768, 30)] {
+        come_and_go(&mut thread, size, count, 1);
+        let first = at_hand(&mut thread, size);
+        assert!(first < count / 2, "{first} of {count} objects of {size} bytes");
+        come_and_go(&mut thread, size, count, LONG);
+        let free = estate.arena().usage().free_objects;
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects.iter().copied());
+        assert_eq!(estate.arena().usage().free_objects, free, "of {size} bytes");
+        assert!(at_hand(&mut thread, size) >= count);
+        let again: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        let all = |objects: &[usize]| objects.iter().copied().collect::<BTreeSet<_>>();
+        assert_eq!(all(&again), all(&objects));
+        thread.free_all(again);
+    }
+}
+
+#[test]
+fn a_medium_object_that_is_hot_and_is_freed_again_is_found_out() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let (size, count) = (3000, 200);
+    come_and_go(&mut thread, size, count, LONG);
+    let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+    thread.free_all(objects.iter().copied());
+    for &address in &objects {
+        assert_eq!(thread.try_free(address), Err(Invalid::FreedTwice { address }));
+    }
+    thread.cache.trim(estate.arena()).unwrap();
+    assert_eq!(out(&estate), 0);
+}
+
+#[test]
+fn medium_objects_that_only_go_do_not_stay_hot_beyond_a_few() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let size = 4000;
+    let objects: Vec<_> = (0..2000).map(|_| thread.alloc(size).unwrap()).collect();
+    thread.free_all(objects);
+    let slab = usize::from(Class::of_medium(size).info().capacity);
+    let most = 11 + slab;
+    assert!(at_hand(&mut thread, size) <= most, "{} are", at_hand(&mut thread, size));
+}
+
+#[test]
+fn what_stays_hot_is_bounded_for_each_size_and_for_all_together() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let sizes = [2304, 3000, 4000, 5000, 6000, 7000, 8192, 10_000, 14_000, 20_000, 32_768];
+    for size in sizes {
+        come_and_go(&mut thread, size, (3 << 20) / size, LONG);
+        let slab = usize::from(Class::of_medium(size).info().capacity);
+        let most = retain::hot_most(size) + slab;
+        assert!(at_hand(&mut thread, size) <= most, "of {size} bytes");
+    }
+    let bytes = |size: usize| {
+        let class = Class::of_medium(size);
+        // The rest of a slab may be there as well, and a few in any case.
+        let slab = usize::from(class.info().capacity);
+        thread.cache.at_hand(class).saturating_sub(11 + slab) * class.size()
+    };
+    let all: usize = sizes.into_iter().map(bytes).sum();
+    assert!(all <= retain::depot_bytes(0, 1), "{all} bytes");
+}
+
+#[test]
+fn medium_sizes_that_are_not_used_any_longer_make_room_for_those_that_are() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let (used, count) = (3000, 300);
+    // More than may be of all together; and a size that is used all the time.
+    for size in [2304, 4000, 5000, 6000, 7000, 8192, 10_000] {
+        for _ in 0..10 * LONG {
+            come_and_go(&mut thread, size, (1 << 20) / size, 1);
+            come_and_go(&mut thread, used, count, 1);
+        }
+        for (size, count) in [(used, count), (size, (1 << 20) / size)] {
+            let free = estate.arena().usage().free_objects;
+            come_and_go(&mut thread, size, count, 3);
+            let now = estate.arena().usage().free_objects;
+            assert_eq!(now, free, "of {size} bytes some went home");
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_trims_keeps_no_medium_objects_and_only_a_few_until_it_needs_more() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let (size, count) = (4000, 200);
+    come_and_go(&mut thread, size, count, LONG);
+    assert!(at_hand(&mut thread, size) >= count);
+    thread.cache.trim(estate.arena()).unwrap();
+    assert_eq!((at_hand(&mut thread, size), out(&estate)), (0, 0));
+    come_and_go(&mut thread, size, count, 1);
+    let slab = usize::from(Class::of_medium(size).info().capacity);
+    assert!(at_hand(&mut thread, size) <= 11 + slab);
+    come_and_go(&mut thread, size, count, LONG);
+    assert!(at_hand(&mut thread, size) >= count, "it keeps as many as before again");
+}
+
+#[test]
+fn what_a_thread_keeps_is_given_up_before_memory_is_refused() {
+    let estate = Estate::new(Fake::new().with_address_space(48 << 20));
+    let mut thread = Thread::new(&estate);
+    let mut all_of = |size: usize, keep: &mut dyn FnMut(&mut Thread<Fake>)| {
+        keep(&mut thread);
+        let all: Vec<_> = core::iter::from_fn(|| thread.alloc(size)).collect();
+        let count = all.len();
+        thread.free_all(all);
+        thread.cache.trim(estate.arena()).unwrap();
+        count
+    };
+    let mut keep = |thread: &mut Thread<Fake>| {
+        come_and_go(thread, 4000, 250, LONG);
+        come_and_go(thread, 1000, 500, LONG);
+        come_and_go(thread, 400_000, 5, LONG);
+    };
+    for size in [2 << 20, 300_000, 20_000, 1500] {
+        let without = all_of(size, &mut |_| ());
+        let with = all_of(size, &mut keep);
+        // A slab that something in a magazine keeps may be missing.
+        let least = without - without / 50 - 1;
+        assert!(with >= least, "{with} objects of {size} bytes, not {without}");
+    }
+}
