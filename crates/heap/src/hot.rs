@@ -246,7 +246,9 @@ impl AllHot {
         debug_assert!(hot.count == 0);
         let far = self.far[class.medium_index()];
         if far != 0 && hot.slots == far {
-            self.allowed -= usize::from(hot.most) * class.size();
+            let bytes = usize::from(hot.most) * class.size();
+            // More than was counted in the child of a fork that came between.
+            self.allowed = self.allowed.saturating_sub(bytes);
         }
         hot.most = 0;
         compiler_fence(Ordering::SeqCst);

@@ -30,6 +30,9 @@ pub struct Leases {
     shared_made: AtomicU16,
     exclusive_made: AtomicU16,
     idle: IndexStack,
+    /// How many exclusive heaps threads have; in the child of a fork maybe one too many. Relaxed
+    /// everywhere: a figure for policies.
+    leased: AtomicU16,
     /// How many threads have been told where to begin looking for a shared heap.
     hints: AtomicU16,
 }
@@ -44,6 +47,7 @@ impl Leases {
             shared_made: AtomicU16::new(0),
             exclusive_made: AtomicU16::new(0),
             idle: IndexStack::new(),
+            leased: AtomicU16::new(0),
             hints: AtomicU16::new(0),
         }
     }
@@ -75,6 +79,12 @@ impl Leases {
         self.exclusive_made.load(Ordering::Relaxed)
     }
 
+    /// Whether several threads have heaps, or have shared some.
+    pub(crate) fn are_several(&self) -> bool {
+        // Relaxed: as above.
+        self.leased.load(Ordering::Relaxed) > 1 || self.shared_made.load(Ordering::Relaxed) > 0
+    }
+
     /// The numbers of the heaps made so far.
     pub(crate) fn made(&self) -> impl Iterator<Item = u16> + use<> {
         // Acquire pairs with the Release in `make_heap`.
@@ -93,6 +103,7 @@ impl<S: System> Arena<S> {
             Some(id) => self.heap(id as u16),
             None => self.make_exclusive()?,
         };
+        self.leases.leased.fetch_add(1, Ordering::Relaxed);
         heap.note_leased(true);
         Some(heap)
     }
@@ -106,6 +117,7 @@ impl<S: System> Arena<S> {
         }
         let id = idle.pop(|id| &self.heap(id as u16).link)?;
         let heap = self.heap(id as u16);
+        self.leases.leased.fetch_add(1, Ordering::Relaxed);
         heap.note_leased(true);
         Some(heap)
     }
@@ -126,6 +138,7 @@ impl<S: System> Arena<S> {
         released += held.account.total_released();
         drop(held);
         heap.note_leased(false);
+        self.leases.leased.fetch_sub(1, Ordering::Relaxed);
         self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);
         released
     }

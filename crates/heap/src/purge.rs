@@ -300,8 +300,7 @@ impl<S: System> Arena<S> {
 
     /// Whether several threads take from here.
     pub fn has_several_threads(&self) -> bool {
-        let leased = self.all_heaps().filter(|heap| !heap.is_exclusive() || heap.is_leased());
-        leased.take(2).count() == 2
+        self.leases.are_several()
     }
 
     /// Purges about so many bytes of what is worth it, and remembers how many, with what was purged

@@ -6,6 +6,7 @@ use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::free::Found;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::Kept;
 use freehold_sys::System;
@@ -95,6 +96,13 @@ impl<'a, S: System> Thread<'a, S> {
                     return if kept { Ok(()) } else { cache.keep_in_full(arena, address) };
                 }
                 if cache.put_back_last(arena, address) {
+                    return Ok(());
+                }
+                if let Found::Medium(g, class) = arena.slab_at(address)
+                    && let Some(place) = arena.object_in(g, class, address)
+                    && (cache.keep_medium(arena, place, address)
+                        || cache.post_medium(place, address))
+                {
                     return Ok(());
                 }
                 let aside = cache.put_aside(arena, address);

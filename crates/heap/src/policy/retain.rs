@@ -93,9 +93,9 @@ fn deepest_depot(bytes: usize) -> usize {
 
 /// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
 /// that `places` were too few, by so many: as many more, but at most twice as many, or one. `None`
-/// where half as many again as there may be are not enough: what comes and goes then is mostly given
-/// back all the same, and more magazines than in any case would only take the place of something
-/// else in the processor's cache.
+/// where half as many again as there may be are not enough: what comes and goes then is mostly
+/// given back all the same, and more magazines than in any case would only take the place of
+/// something else in the processor's cache.
 pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> Option<usize> {
     let most = deepest_depot(bytes);
     let worth = places + too_few <= most + most / 2;

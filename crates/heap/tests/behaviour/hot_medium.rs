@@ -66,6 +66,16 @@ fn a_medium_object_that_is_hot_and_is_freed_again_is_found_out() {
 }
 
 #[test]
+fn a_medium_object_that_was_never_given_out_is_not_kept() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let objects = [0; 2].map(|_| thread.alloc(5000).unwrap());
+    let address = objects[1] + (objects[1] - objects[0]);
+    assert_eq!(thread.try_free(address), Err(Invalid::FreedTwice { address }));
+    thread.free_all(objects);
+}
+
+#[test]
 fn medium_objects_that_only_go_do_not_stay_hot_beyond_a_few() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
