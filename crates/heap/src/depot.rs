@@ -518,8 +518,9 @@ mod tests {
             }
             assert!(places <= depot.places_there_are());
             let (own, mut leased) = (Own::new(), Vec::new());
-            let mut seed = 1_usize;
+            let (mut seed, mut overflowed) = (1_usize, 0);
             for _ in 0..10_000 {
+                assert_eq!(depot.overflowed, overflowed);
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 if seed >> 40 & 1 == 0 {
                     let most = 1 + (seed >> 41 & 1);
@@ -534,6 +535,8 @@ mod tests {
                             assert_eq!(model.len(), places * ROUNDS);
                             let oldest: Vec<_> = model.drain(..ROUNDS).collect();
                             assert_eq!(own.objects(ROUNDS), oldest);
+                            // Two halves go back.
+                            overflowed += 2;
                             model.extend(next..next + ROUNDS);
                         }
                         Some(Exchanged::For(count)) => {

@@ -8,7 +8,7 @@ use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::MAGAZINES;
-use crate::medium::{Place, TakenBack};
+use crate::medium::TakenBack;
 use crate::outbox::Row;
 use crate::parcel::Parcel;
 use crate::tables::RUN;
@@ -255,8 +255,7 @@ impl ThreadCache {
         address: usize,
     ) -> bool {
         let Some(bins) = self.medium_bins() else { return false };
-        let InSlab { class, slab, index } = place;
-        bins.keep(arena, class, Place { slab, index }, address)
+        bins.keep(arena, place, address)
     }
 
     /// Puts a medium object that is not kept into the outbox, if it is of a slab that some are
@@ -271,9 +270,13 @@ impl ThreadCache {
         // SAFETY: the outbox is leased to this thread.
         let outbox = unsafe { self.outbox.as_mut() };
         let (Some(outbox), Some(bins)) = (outbox, self.medium_bins()) else { return false };
-        !outbox.company.goes_alone()
-            && bins.has_no_room(class, slab, address)
-            && outbox.join(class, Row::one(slab, index))
+        let posted = !outbox.company.goes_alone()
+            && bins.has_no_room(place, address)
+            && outbox.join(class, Row::one(slab, index));
+        if posted {
+            bins.note_overflow(class);
+        }
+        posted
     }
 
     /// Keeps a medium object, or puts it into the outbox if there is one with room.
@@ -329,11 +332,12 @@ impl ThreadCache {
     fn take_back_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
-        InSlab { class, slab, index }: InSlab,
+        place: InSlab,
         address: usize,
     ) -> TakenBack {
+        let InSlab { class, slab, index } = place;
         match self.medium_bins() {
-            Some(bins) => bins.take_back(arena, class, Place { slab, index }, address),
+            Some(bins) => bins.take_back(arena, place, address),
             None => self.take_back_shared(arena, class, slab, index, address),
         }
     }
@@ -355,7 +359,7 @@ impl ThreadCache {
         let Some(held) = arena.hold_shared_heap(self.hint()) else { return TakenBack::No };
         // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
         let bins = unsafe { &mut *held.heap().medium.get() };
-        bins.take_back(arena, class, Place { slab, index }, address)
+        bins.take_back(arena, InSlab { class, slab, index }, address)
     }
 
     /// Frees an object that the fast path did not keep. On an error nothing has changed.

@@ -73,7 +73,8 @@ impl Hot {
     #[inline]
     fn push(&mut self, object: usize) {
         debug_assert!(!self.is_full());
-        // SAFETY: there are slots for as many as there may be.
+        // SAFETY: `keep`, which alone comes here, has looked that there are fewer than there may
+        // be, for which there are slots, of this heap's alone.
         unsafe { self.slot(self.count).write(object) };
         // Second: in the child of a fork what counts is there.
         compiler_fence(Ordering::SeqCst);
@@ -84,7 +85,7 @@ impl Hot {
     #[inline]
     pub(crate) fn last(&self) -> Option<usize> {
         let n = self.count.checked_sub(1)?;
-        // SAFETY: it was put there.
+        // SAFETY: one that counts was put there.
         Some(unsafe { self.slot(n).read() })
     }
 
@@ -121,7 +122,8 @@ pub(crate) struct AllHot {
     far: [usize; MEDIUM_CLASSES],
     /// Bytes of objects that there may be of those classes that may have more than at first.
     allowed: usize,
-    /// How many objects of each class went for want of room since some were fetched last.
+    /// How many objects of each class went for want of room since some were fetched last, about:
+    /// one for which a slot of the outbox has to be found counts more than once.
     overflowed: [u16; MEDIUM_CLASSES],
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.

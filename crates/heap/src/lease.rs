@@ -225,7 +225,9 @@ impl<S: System> Arena<S> {
             }
         }
         let map = self.map_place(self.leases.map_of(id));
-        // SAFETY: committed, and nobody knows of this heap yet.
+        // SAFETY: committed, and nobody knows of this heap yet. Zero, as committed memory is; or
+        // else, when not all shared heaps could be made the last time, as this left it, which wrote
+        // nothing that is relied on to be zero.
         unsafe { Heap::make_at(place, id, exclusive, map) };
         Some(())
     }

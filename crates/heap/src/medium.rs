@@ -63,15 +63,6 @@ pub struct MediumBins {
 
 const _: () = assert!(size_of::<AtHand>() == 64);
 
-/// An object of a slab.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    /// The slab's first granule.
-    pub(crate) slab: Granule,
-    /// Its number there.
-    pub(crate) index: usize,
-}
-
 /// What became of an object that a thread might have kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakenBack {
@@ -151,11 +142,10 @@ impl MediumBins {
     pub(crate) fn keep<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
-        place: Place,
+        place: InSlab,
         object: usize,
     ) -> bool {
-        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        let AtHand { bin, hot } = &mut self.at_hand[place.class.medium_index()];
         !hot.is_full()
             && !arena.word(place.slab).mask().has_free(place.index)
             && !bin.has(place)
@@ -169,25 +159,27 @@ impl MediumBins {
     pub(crate) fn take_back<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
-        place: Place,
+        place: InSlab,
         object: usize,
     ) -> TakenBack {
-        if self.has_no_room(class, place.slab, object) {
+        if self.has_no_room(place, object) {
+            self.note_overflow(place.class);
             return TakenBack::No;
         }
-        self.take_back_slowly(arena, class, place, object)
+        self.take_back_slowly(arena, place, object)
     }
 
     /// Whether an object certainly has to go, and is not here already.
     #[inline(always)]
-    pub(crate) fn has_no_room(&mut self, class: Class, slab: Granule, object: usize) -> bool {
-        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
-        let none = bin.slab != slab && hot.is_full() && !self.all_hot.may_have(object);
-        if none {
-            self.all_hot.note_overflow(class);
-        }
-        none
+    pub(crate) fn has_no_room(&self, place: InSlab, object: usize) -> bool {
+        let AtHand { bin, hot } = &self.at_hand[place.class.medium_index()];
+        bin.slab != place.slab && hot.is_full() && !self.all_hot.may_have(object)
+    }
+
+    /// Notes that an object of a class goes for want of room.
+    #[inline]
+    pub(crate) fn note_overflow(&mut self, class: Class) {
+        self.all_hot.note_overflow(class);
     }
 
     /// Likewise, where there may be room for it.
@@ -195,12 +187,11 @@ impl MediumBins {
     fn take_back_slowly<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Class,
-        place: Place,
+        place: InSlab,
         object: usize,
     ) -> TakenBack {
         let Self { at_hand, all_hot } = self;
-        let AtHand { bin, hot } = &mut at_hand[class.medium_index()];
+        let AtHand { bin, hot } = &mut at_hand[place.class.medium_index()];
         let known_free = arena.word(place.slab).mask().has_free(place.index);
         if known_free || bin.has(place) || all_hot.has(hot, object) {
             return TakenBack::Twice;
@@ -212,7 +203,7 @@ impl MediumBins {
             bin.free |= 1 << place.index;
             return TakenBack::Kept;
         }
-        all_hot.note_overflow(class);
+        all_hot.note_overflow(place.class);
         TakenBack::No
     }
 }
@@ -220,7 +211,7 @@ impl MediumBins {
 impl MediumBin {
     /// Whether an object is one that may be given out from here.
     #[inline]
-    fn has(&self, place: Place) -> bool {
+    fn has(&self, place: InSlab) -> bool {
         self.slab == place.slab && self.free >> place.index & 1 != 0
     }
 }
@@ -413,8 +404,9 @@ impl<S: System> Arena<S> {
         while let Some(place) = objects.get_mut(count)
             && let Some(object) = all_hot.pop(hot)
         {
-            // Whatever is not an object any more was freed twice, and is lost.
-            if let Some(InSlab { slab, index, .. }) = self.object_at(object) {
+            // What is not an object of the class any more was freed twice, and is lost.
+            let found = self.object_at(object).filter(|found| found.class == class);
+            if let Some(InSlab { slab, index, .. }) = found {
                 *place = (slab, 1 << index);
                 count += 1;
             }

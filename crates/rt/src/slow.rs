@@ -270,6 +270,7 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
         }
     }
     enter_or_emergency(size, UNIT, true, |local, arena| {
+        // What stays hot is not fetched, and only what is fetched may be guarded.
         if is_medium(size) && !guarded::is_on() {
             local.cache.note_medium_missed(arena, Class::of_medium(size));
         }

@@ -172,6 +172,22 @@ fn the_only_thread_keeps_up_to_eight_mebibytes() {
 }
 
 #[test]
+fn a_thread_is_the_only_one_again_when_the_others_have_ended() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let _small = thread.alloc(16).unwrap();
+    assert!(!estate.arena().has_several_threads());
+    for _ in 0..3 {
+        let mut others = [0; 3].map(|_| Thread::new(&estate));
+        let smalls = others.each_mut().map(|other| other.alloc(16).unwrap());
+        assert!(estate.arena().has_several_threads());
+        others.iter_mut().zip(smalls).for_each(|(other, small)| other.free(small));
+        drop(others);
+        assert!(!estate.arena().has_several_threads());
+    }
+}
+
+#[test]
 fn a_run_that_is_too_much_is_given_back_itself_if_the_one_that_would_make_room_is_as_long() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
