@@ -21,6 +21,8 @@ pub const SMALL_CLASSES: usize = 41;
 pub const PARCEL_CLASSES: usize = SMALL_CLASS[retain::PARCEL_MAX] as usize;
 /// The number of medium classes.
 pub const MEDIUM_CLASSES: usize = 4 * MEDIUM_EIGHTHS.len();
+/// For how many [`Class::medium_index`] can name: what has one for each medium class has so many.
+pub(crate) const MEDIUM_PLACES: usize = MEDIUM_CLASSES.next_power_of_two();
 /// The number of classes, with the one that stands for "none".
 pub const CLASSES: usize = 1 + SMALL_CLASSES + MEDIUM_CLASSES;
 /// The most objects that a medium slab has: one bit each beside the state of its word.
@@ -93,7 +95,7 @@ impl Class {
     #[inline]
     pub fn of_medium(size: usize) -> Self {
         debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
-        Self(MEDIUM_CLASS[(size - 1) / MEDIUM_STEP])
+        Self(MEDIUM_CLASS[size.div_ceil(MEDIUM_STEP)])
     }
 
     /// The smallest class for `size` bytes at a multiple of `align` (a power of two); `None` when
@@ -146,8 +148,8 @@ impl Class {
     #[inline]
     pub fn medium_index(self) -> usize {
         debug_assert!(self.is_medium());
-        // The minimum changes nothing, and says to the compiler that no index is too large.
-        (usize::from(self.0) - 1 - SMALL_CLASSES).min(MEDIUM_CLASSES - 1)
+        // The remainder changes nothing, and says to the compiler that no index is too large.
+        usize::from(self.0).wrapping_sub(1 + SMALL_CLASSES) % MEDIUM_PLACES
     }
 
     /// Whether a small object of the class starts `offset` bytes into a slab.
@@ -291,11 +293,12 @@ pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     table
 };
 
-static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP] = {
-    let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP];
+/// The class of each medium size, indexed by the steps that it takes.
+static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP + 1] = {
+    let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP + 1];
     let (mut i, mut class) = (0, FIRST);
     while i < table.len() {
-        while size_of_class(class) < (i + 1) * MEDIUM_STEP {
+        while size_of_class(class) < i * MEDIUM_STEP {
             class += 1;
         }
         table[i] = class as u8;

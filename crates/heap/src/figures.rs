@@ -11,7 +11,7 @@ use freehold_sys::System;
 
 const _: () = {
     assert!(size_of::<Tag>() == tag::BYTES && RUN == tag::RUN);
-    assert!(offset_of!(Tag, class) == tag::CLASS && offset_of!(Tag, delta) == tag::DELTA);
+    assert!(offset_of!(Tag, part) == tag::CLASS && tag::DELTA == tag::CLASS + 1);
     assert!(size_of::<SlabLocal>() == local::BYTES);
     assert!(offset_of!(SlabLocal, carved) == local::CARVED);
     assert!(offset_of!(SlabLocal, balance) == local::BALANCE);

@@ -6,12 +6,12 @@ use crate::cache::{Holding, ThreadCache};
 use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, Granule, at};
+use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::MAGAZINES;
 use crate::medium::TakenBack;
 use crate::outbox::Row;
 use crate::parcel::Parcel;
-use crate::tables::RUN;
+use crate::tables::{Part, RUN};
 use crate::tally::Account;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering};
@@ -25,8 +25,8 @@ const LOOK_AFTER: u32 = 16;
 pub enum Found {
     /// In this granule, a slab of small objects of this class.
     Small(Granule, Class),
-    /// In this granule, of a slab of medium objects of this class.
-    Medium(Granule, Class),
+    /// In this granule, which is this part of a slab of medium objects.
+    Medium(Granule, Part),
     /// In this granule, the first of a run, in use or hot.
     Run(Granule),
     /// In neither.
@@ -59,10 +59,15 @@ impl<S: System> Arena<S> {
     /// Finds out where an address is.
     #[inline]
     pub fn slab_at(&self, address: usize) -> Found {
-        let Some(g) = self.granule_of(address) else { return Found::Other };
-        let class = Class(self.tag(g).class());
+        self.granule_of(address).map_or(Found::Other, |g| self.slab_of(g))
+    }
+
+    #[inline]
+    fn slab_of(&self, g: Granule) -> Found {
+        let part = self.tag(g).part();
+        let class = Class(part.class());
         if class.is_medium() {
-            Found::Medium(g, class)
+            Found::Medium(g, part)
         } else if class.is_small() {
             Found::Small(g, class)
         } else if class == Class(RUN) {
@@ -76,11 +81,11 @@ impl<S: System> Arena<S> {
     #[inline]
     pub fn object_at(&self, address: usize) -> Option<InSlab> {
         let g = self.granule_of(address)?;
-        let class = Class(self.tag(g).class());
-        if matches!(class, Class::NONE | Class(RUN)) {
+        let part = self.tag(g).part();
+        if matches!(part.class(), 0 | RUN) {
             return None;
         }
-        self.object_in(g, class, address)
+        self.object_in(g, part, address)
     }
 
     /// An object of a slab, by its number there.
@@ -89,17 +94,27 @@ impl<S: System> Arena<S> {
         InSlab { class: Class(self.tag(slab).class()), slab, index }
     }
 
-    /// The object that starts at `address`, if one does; that is in granule `g`, of a slab of this
-    /// class.
+    /// The object that starts at `address`, if one does; that is in granule `g`, which is this part
+    /// of a slab.
     #[inline]
-    pub fn object_in(&self, g: Granule, class: Class, address: usize) -> Option<InSlab> {
-        let slab = Granule(g.0 - self.tag(g).delta());
+    pub fn object_in(&self, g: Granule, part: Part, address: usize) -> Option<InSlab> {
+        let (slab, class) = (Granule(g.0 - part.delta()), Class(part.class()));
         let index = class.object_at(address - self.tables.address(slab))?;
         Some(InSlab { class, slab, index })
     }
 }
 
 impl ThreadCache {
+    /// What [`Arena::slab_at`] finds, for less where the thread's map reaches.
+    #[inline(always)]
+    pub fn slab_at<S: System>(&self, arena: &Arena<S>, address: usize) -> Found {
+        let index = address.wrapping_sub(arena.tables.region) >> GRANULE_SHIFT;
+        if index < self.limit {
+            return arena.slab_of(Granule(index as u32));
+        }
+        arena.slab_at(address)
+    }
+
     /// Whether the thread keeps objects of this granule.
     #[inline]
     pub(crate) fn keeps(&self, g: Granule, class: Class) -> bool {
@@ -130,8 +145,8 @@ impl ThreadCache {
         match arena.slab_at(address) {
             // SAFETY: the caller's promise; the address was found there.
             Found::Small(g, class) => unsafe { self.put_aside_small(arena, g, class, address) },
-            Found::Medium(g, class) => {
-                let Some(place) = arena.object_in(g, class, address) else { return PutAside::Not };
+            Found::Medium(g, part) => {
+                let Some(place) = arena.object_in(g, part, address) else { return PutAside::Not };
                 // SAFETY: as above.
                 let put = unsafe { self.put_aside_medium(arena, place, address) };
                 if put { PutAside::Done } else { PutAside::Not }
@@ -240,6 +255,23 @@ impl ThreadCache {
         }
         let offset = address - arena.tables.address(g);
         class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
+    }
+
+    /// Keeps a medium object hot that was so before it was given out, if that is still known, and
+    /// there is room for it. It is in granule `g`, whose tag says `part`.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`].
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn keep_medium_again<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        (g, part): (Granule, Part),
+        address: usize,
+    ) -> bool {
+        let Some(bins) = self.medium_bins() else { return false };
+        bins.keep_again(arena, (g, part), address)
     }
 
     /// Keeps a medium object hot, if there is room for it.

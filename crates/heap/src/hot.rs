@@ -12,11 +12,13 @@
 //! need it, and to nobody when the thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
-//! once: no two of a heap have the same bit in its filter. Who is interrupted here by a fork leaves
-//! the child with objects that were put here and not taken out, as far as they count.
+//! once: no two of a heap have the same entry in what it knows of them (`known`). Who is interrupted
+//! here by a fork leaves the child with objects that were put here and not taken out, as far as they
+//! count.
 
 use crate::arena::Arena;
-use crate::class::{Class, MEDIUM_CLASSES};
+use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES};
+use crate::known::{Entry, Known};
 use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
@@ -27,7 +29,7 @@ use freehold_sys::System;
 pub(crate) const NEAR: usize = 11;
 
 /// Slots for the objects of each class that there may be at first.
-pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_CLASSES];
+pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_PLACES];
 
 /// The hot objects of a class, the one freed last at the end.
 pub(crate) struct Hot {
@@ -65,13 +67,13 @@ impl Hot {
         }
     }
 
-    fn slot(&self, n: u16) -> *mut usize {
+    fn slot(&self, n: u16) -> *mut Entry {
         at(self.slots + usize::from(n) * SLOT)
     }
 
     /// Keeps an object, for which there is room.
     #[inline]
-    fn push(&mut self, object: usize) {
+    fn push(&mut self, object: Entry) {
         debug_assert!(!self.is_full());
         // SAFETY: `keep`, which alone comes here, has looked that there are fewer than there may
         // be, for which there are slots, of this heap's alone.
@@ -83,7 +85,7 @@ impl Hot {
 
     /// The object freed last.
     #[inline]
-    pub(crate) fn last(&self) -> Option<usize> {
+    pub(crate) fn last(&self) -> Option<Entry> {
         let n = self.count.checked_sub(1)?;
         // SAFETY: one that counts was put there.
         Some(unsafe { self.slot(n).read() })
@@ -93,13 +95,6 @@ impl Hot {
     pub(crate) fn look(&mut self) -> Looked {
         Looked { slots: self.slots, was_used: core::mem::take(&mut self.is_used) }
     }
-
-    /// Whether an object is here.
-    #[cold]
-    fn has(&self, object: usize) -> bool {
-        // SAFETY: in so many slots an object was put.
-        (0..self.count).any(|n| unsafe { self.slot(n).read() } == object)
-    }
 }
 
 /// What was seen of the hot objects of a class.
@@ -108,71 +103,80 @@ pub(crate) struct Looked {
     was_used: bool,
 }
 
-/// Bits of the filter: one for each 2 KiB of 64 MiB, so that it is exact where what a heap keeps
-/// lies no further apart.
-const FILTER_WORDS: usize = 512;
-/// Medium objects start further apart than this.
-const UNIT_SHIFT: u32 = 11;
-
-/// What the hot objects of all classes of a heap have in common. All zero: there are none yet.
+/// What the hot objects of all classes of a heap have in common.
 pub(crate) struct AllHot {
-    /// A bit for each object. No two have the same, so what has none is not here.
-    filter: [u64; FILTER_WORDS],
+    known: Known,
     /// Where there are slots for more objects of a class than at first; 0 if there are none.
-    far: [usize; MEDIUM_CLASSES],
+    far: [usize; MEDIUM_PLACES],
     /// Bytes of objects that there may be of those classes that may have more than at first.
     allowed: usize,
     /// How many objects of each class went for want of room since some were fetched last, about:
     /// one for which a slot of the outbox has to be found counts more than once.
-    overflowed: [u16; MEDIUM_CLASSES],
+    overflowed: [u16; MEDIUM_PLACES],
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.
     victim: u8,
 }
 
-/// Where the bit of an object is: the word, and the number of the bit in it.
-#[inline]
-fn place_in_filter(object: usize) -> (usize, u32) {
-    let unit = object >> UNIT_SHIFT;
-    (unit / 64 % FILTER_WORDS, unit as u32 % u64::BITS)
-}
-
 impl AllHot {
-    /// Keeps an object, if there is room, and none with the same bit is here already.
+    /// Makes one without anything, where there are zeros.
+    ///
+    /// # Safety
+    /// The place is the caller's, aligned, and zero, and the one that is made is not moved.
+    pub(crate) unsafe fn make_at(place: *mut Self) {
+        // SAFETY: the caller's promise; a part of the place. Zeros will do for the others.
+        unsafe { Known::make_at(&raw mut (*place).known) };
+    }
+
+    /// Sees to it that objects can be kept. Returns whether they can.
     #[inline]
-    pub(crate) fn keep(&mut self, hot: &mut Hot, object: usize) -> bool {
-        let (word, bit) = place_in_filter(object);
-        // One instruction sets the bit, and tells what it was.
-        let (before, after) = (self.filter[word], self.filter[word] | 1 << bit);
-        if hot.is_full() || before == after {
+    pub(crate) fn prepare<S: System>(&mut self, arena: &Arena<S>) -> bool {
+        self.known.provide(arena)
+    }
+
+    /// Keeps an object, if there is room, and none with the same entry is here already.
+    #[inline]
+    pub(crate) fn keep(&mut self, hot: &mut Hot, object: Entry) -> bool {
+        !self.may_have(object.address()) && self.keep_again(hot, object.address(), object)
+    }
+
+    /// Keeps an object that has an entry, which is not marked as hot, if there is room.
+    #[inline]
+    pub(crate) fn keep_again(&mut self, hot: &mut Hot, address: usize, object: Entry) -> bool {
+        if hot.is_full() {
             return false;
         }
-        self.filter[word] = after;
+        self.known.set_hot(address, object);
         hot.push(object);
         true
     }
 
+    /// The entry at which that of an object is which was hot before it was given out, if it still
+    /// has one.
+    #[inline]
+    pub(crate) fn known(&self, address: usize) -> Entry {
+        self.known.at(address)
+    }
+
     /// Whether an object is one of these.
     #[inline]
-    pub(crate) fn has(&self, hot: &Hot, object: usize) -> bool {
-        self.may_have(object) && hot.has(object)
+    pub(crate) fn has(&self, address: usize) -> bool {
+        self.known.is_hot(address)
     }
 
     /// Whether an object may be here; if not it certainly is not.
     #[inline]
-    pub(crate) fn may_have(&self, object: usize) -> bool {
-        let (word, bit) = place_in_filter(object);
-        self.filter[word] >> bit & 1 != 0
+    pub(crate) fn may_have(&self, address: usize) -> bool {
+        self.known.may_be_hot(address)
     }
 
     /// Takes out the object freed last.
     #[inline]
-    pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<usize> {
+    pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<Entry> {
         let object = hot.last()?;
         hot.count -= 1;
         hot.is_used = true;
-        let (word, bit) = place_in_filter(object);
-        self.filter[word] &= !(1 << bit);
+        self.known.set_out(object);
         Some(object)
     }
 
@@ -276,6 +280,8 @@ impl AllHot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::known::ENTRIES;
+    use crate::tables::Part;
     use std::boxed::Box;
     use std::vec::Vec;
 
@@ -283,30 +289,61 @@ mod tests {
     struct Only {
         all: Box<AllHot>,
         hot: Hot,
-        // Where they are.
+        // Where they are, and what is known of them.
         _slots: Box<[usize; NEAR]>,
+        _entries: Box<[u64; ENTRIES]>,
+    }
+
+    impl AllHot {
+        /// Knows what it does in entries of a test's.
+        pub(crate) fn know_in(&mut self, entries: &mut [u64; ENTRIES]) {
+            self.known.use_entries(entries.as_mut_ptr().expose_provenance());
+        }
+    }
+
+    fn that_knows_nothing() -> Box<AllHot> {
+        // SAFETY: zeros are where it is made.
+        unsafe {
+            let mut all = Box::<AllHot>::new_zeroed();
+            AllHot::make_at(all.as_mut_ptr());
+            all.assume_init()
+        }
+    }
+
+    /// Some object that is there.
+    fn entry(address: usize) -> Entry {
+        Entry::new(address, address / 2048 % 56, Part::new(50, 3))
     }
 
     impl Only {
         fn up_to(most: usize) -> Self {
-            // SAFETY: zeros are valid for each of its fields.
-            let all = unsafe { Box::<AllHot>::new_zeroed().assume_init() };
+            let (mut all, mut entries) = (that_knows_nothing(), Box::new([0; ENTRIES]));
+            all.know_in(&mut entries);
             let mut slots = Box::new([0; NEAR]);
             let mut hot = Hot::NONE;
             hot.allow(slots.as_mut_ptr().expose_provenance(), most);
-            Self { all, hot, _slots: slots }
+            Self { all, hot, _slots: slots, _entries: entries }
         }
 
         fn keep(&mut self, object: usize) -> bool {
-            self.all.keep(&mut self.hot, object)
+            self.all.keep(&mut self.hot, entry(object))
         }
 
         fn pop(&mut self) -> Option<usize> {
-            self.all.pop(&mut self.hot)
+            self.all.pop(&mut self.hot).map(Entry::address)
         }
 
         fn has(&self, object: usize) -> bool {
-            self.all.has(&self.hot, object)
+            self.all.has(object)
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_where_there_are_no_entries() {
+        let all = that_knows_nothing();
+        for address in [0, 1 << 11, 0x7fff_ffff_f800] {
+            assert!(!all.may_have(address) && !all.has(address));
+            assert!(!all.known(address).is_of(address + 0x8000, Part::new(50, 3)));
         }
     }
 
@@ -315,7 +352,7 @@ mod tests {
         let mut only = Only::up_to(8);
         for object in [0x1000, 0x2000, 0x3000] {
             assert!(only.keep(object));
-            assert_eq!(only.hot.last(), Some(object));
+            assert_eq!(only.hot.last(), Some(entry(object)));
         }
         let taken = core::array::from_fn(|_| only.pop());
         assert_eq!(taken, [Some(0x3000), Some(0x2000), Some(0x1000), None]);
@@ -348,8 +385,8 @@ mod tests {
 
     #[test]
     fn whatever_comes_and_goes_each_object_that_is_kept_is_known() {
-        // 64 MiB apart two have the same bit.
-        let far = 64 << 20;
+        // 8 MiB apart two have the same entry.
+        let far = 8 << 20;
         let (mut only, mut seed) = (Only::up_to(NEAR), 1_usize);
         let mut kept = Vec::new();
         let mut refused = 0;
@@ -371,8 +408,7 @@ mod tests {
                     .all(|&object| !only.has(object + far) || kept.contains(&(object + far)))
             );
             assert_eq!(only.hot.count(), kept.len());
-            let bits: u32 = only.all.filter.iter().map(|word| word.count_ones()).sum();
-            assert_eq!(bits as usize, kept.len());
+            assert_eq!(only.all.known.count_hot(), kept.len());
         }
         assert!(refused > 10, "{refused} were refused");
     }

@@ -16,7 +16,7 @@ use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
 use crate::runs::granules_for;
-use crate::tables::HOT;
+use crate::tables::{HOT, RUN};
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
@@ -208,7 +208,7 @@ impl<S: System> Arena<S> {
         // What the thread has written in that order is what the child has a copy of.
         bin.store(g.0 + 1, Ordering::Release);
         hot.granules.store(granules, Ordering::Relaxed);
-        self.tag(g).set_delta(HOT);
+        self.tag(g).set(RUN, HOT);
         true
     }
 
@@ -238,7 +238,7 @@ impl ThreadCache {
     pub fn pop_run<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
         let count = u32::try_from(granules_for(size)).ok()?;
         let g = arena.pop_hot(&self.heap()?.hot_runs, count)?;
-        arena.tag(g).set_delta(0);
+        arena.tag(g).set(RUN, 0);
         Some(arena.tables.address(g))
     }
 

@@ -33,6 +33,7 @@ pub mod heap;
 mod hot;
 mod hot_runs;
 pub mod invalid;
+mod known;
 pub mod layout;
 pub mod lease;
 pub mod magazine;

@@ -6,16 +6,17 @@
 //! those of the slab that the thread is taking from, and the objects that it keeps hot.
 
 use crate::arena::Arena;
-use crate::class::{Class, MEDIUM_CLASSES, SMALL_CLASSES};
+use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES};
 use crate::free::InSlab;
 use crate::heap::{Heap, Held};
 use crate::hot::{AllHot, Hot, NEAR};
-use crate::layout::Granule;
+use crate::known::Entry;
+use crate::layout::{GRANULE, Granule};
 use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
 use crate::reclaim::LetGo;
-use crate::tables::SlabLocal;
+use crate::tables::{Part, SlabLocal};
 use crate::tally::{Account, Tally};
 use freehold_sync::word::{Mask, Pushed, State};
 use freehold_sys::System;
@@ -57,7 +58,7 @@ struct AtHand {
 
 /// The slabs that a heap is taking from, and the objects that it keeps hot.
 pub struct MediumBins {
-    at_hand: [AtHand; MEDIUM_CLASSES],
+    at_hand: [AtHand; MEDIUM_PLACES],
     all_hot: AllHot,
 }
 
@@ -76,16 +77,18 @@ pub(crate) enum TakenBack {
 
 impl MediumBins {
     /// Makes one without anything where there are zeros, which are left where they will do: most of
-    /// a filter is never used.
+    /// what can be known of objects is never used.
     ///
     /// # Safety
-    /// The place is the caller's, aligned, and zero.
+    /// The place is the caller's, aligned, and zero, and the one that is made is not moved.
     pub(crate) unsafe fn make_at(place: *mut Self) {
         for n in 0..MEDIUM_CLASSES {
             let none = AtHand { bin: NO_SLAB, hot: Hot::NONE };
             // SAFETY: the caller's promise; a part of the place.
             unsafe { (&raw mut (*place).at_hand[n]).write(none) };
         }
+        // SAFETY: as above, and heaps are not moved.
+        unsafe { AllHot::make_at(&raw mut (*place).all_hot) };
     }
 
     /// Objects that there are of a class.
@@ -99,8 +102,8 @@ impl MediumBins {
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Given> {
         let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
-        if let Some(address) = self.all_hot.pop(hot) {
-            return Some(Given { address, zero: false });
+        if let Some(object) = self.all_hot.pop(hot) {
+            return Some(Given { address: object.address(), zero: false });
         }
         if bin.free == 0 {
             return None;
@@ -117,9 +120,9 @@ impl MediumBins {
     pub(crate) fn pop_from(&mut self, class: Class, from: u32) -> Option<Given> {
         let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
         if from % 2 == 1
-            && let Some(address) = self.all_hot.pop(hot)
+            && let Some(object) = self.all_hot.pop(hot)
         {
-            return Some(Given { address, zero: false });
+            return Some(Given { address: object.address(), zero: false });
         }
         let Some(n) = bin.first_from(from) else { return self.pop(class) };
         bin.free &= !(1 << n);
@@ -132,13 +135,36 @@ impl MediumBins {
     pub(crate) fn next_from(&self, class: Class, from: u32) -> Option<usize> {
         let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
         let of_slab = || Some(bin.base + bin.first_from(from)? as usize * class.size());
-        if from % 2 == 1 { hot.last().or_else(of_slab) } else { of_slab().or_else(|| hot.last()) }
+        let last = || hot.last().map(Entry::address);
+        if from % 2 == 1 { last().or_else(of_slab) } else { of_slab().or_else(last) }
+    }
+
+    /// Keeps an object that was hot before it was given out, if that is still known, there is room
+    /// for it, and it was not free already; or else says no. It is in granule `g`, whose tag says
+    /// `part`.
+    #[inline(always)]
+    pub(crate) fn keep_again<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        (g, part): (Granule, Part),
+        object: usize,
+    ) -> bool {
+        let entry = self.all_hot.known(object);
+        if !entry.is_of(object, part) {
+            return false;
+        }
+        let (class, index) = (Class(part.class()), entry.index());
+        let place = InSlab { class, slab: Granule(g.0 - part.delta()), index };
+        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        // One test for both.
+        let here = if bin.slab == place.slab { bin.free } else { 0 };
+        let free = arena.word(place.slab).mask().free_now().0 | here;
+        free >> index & 1 == 0 && self.all_hot.keep_again(hot, object, entry)
     }
 
     /// Keeps an object, if there is room for it and it was not free already; or else says no. (What
     /// takes longer is left to [`MediumBins::take_back`].)
-    // Called for each medium object that is freed: a call of its own costs 20 instructions.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn keep<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -149,7 +175,7 @@ impl MediumBins {
         !hot.is_full()
             && !arena.word(place.slab).mask().has_free(place.index)
             && !bin.has(place)
-            && self.all_hot.keep(hot, object)
+            && self.all_hot.keep(hot, arena.known_as(place, object))
     }
 
     /// Takes back an object, if there is room for it among those that are kept, or if it is of the
@@ -193,10 +219,10 @@ impl MediumBins {
         let Self { at_hand, all_hot } = self;
         let AtHand { bin, hot } = &mut at_hand[place.class.medium_index()];
         let known_free = arena.word(place.slab).mask().has_free(place.index);
-        if known_free || bin.has(place) || all_hot.has(hot, object) {
+        if known_free || bin.has(place) || all_hot.has(object) {
             return TakenBack::Twice;
         }
-        if all_hot.keep(hot, object) {
+        if all_hot.keep(hot, arena.known_as(place, object)) {
             return TakenBack::Kept;
         }
         if bin.slab == place.slab {
@@ -236,6 +262,12 @@ fn everything(class: Class) -> u64 {
 }
 
 impl<S: System> Arena<S> {
+    /// What a heap has to know of an object.
+    fn known_as(&self, InSlab { class, slab, index }: InSlab, object: usize) -> Entry {
+        let delta = (object - self.tables.address(slab)) / GRANULE;
+        Entry::new(object, index, Part::new(class.0, delta as u8))
+    }
+
     /// Gives out a medium object. `None` when there is no memory.
     pub(crate) fn take_medium(
         &self,
@@ -261,10 +293,13 @@ impl<S: System> Arena<S> {
             Some(bin) => bin,
             None => self.find_medium_slab(heap, class, account)?,
         };
-        let at_hand = &mut bins.at_hand[class.medium_index()];
+        let MediumBins { at_hand, all_hot } = bins;
+        let at_hand = &mut at_hand[class.medium_index()];
         at_hand.bin = bin;
-        let heaps = self.leases.exclusive_made().into();
-        at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
+        if all_hot.prepare(self) {
+            let heaps = self.leases.exclusive_made().into();
+            at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
+        }
         bins.pop(class)
     }
 
@@ -373,7 +408,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins, most: usize) -> LetGo {
         let MediumBins { at_hand, all_hot } = bins;
         let (mut released, mut left) = (0, most);
-        for (n, AtHand { hot, .. }) in at_hand.iter_mut().enumerate() {
+        for (n, AtHand { hot, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
             let class = medium_class(n);
             while hot.count() > 0 {
                 if left == 0 {
@@ -384,7 +419,7 @@ impl<S: System> Arena<S> {
             }
             all_hot.make_shallow(class, hot);
         }
-        for (n, AtHand { bin, .. }) in at_hand.iter_mut().enumerate() {
+        for (n, AtHand { bin, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
             let bin = core::mem::replace(bin, NO_SLAB);
             if bin.free != 0 {
                 let class = medium_class(n);
@@ -405,7 +440,7 @@ impl<S: System> Arena<S> {
             && let Some(object) = all_hot.pop(hot)
         {
             // What is not an object of the class any more was freed twice, and is lost.
-            let found = self.object_at(object).filter(|found| found.class == class);
+            let found = self.object_at(object.address()).filter(|found| found.class == class);
             if let Some(InSlab { slab, index, .. }) = found {
                 *place = (slab, 1 << index);
                 count += 1;
@@ -441,6 +476,7 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::known::ENTRIES;
     use std::boxed::Box;
 
     #[test]
@@ -453,12 +489,15 @@ mod tests {
                 MediumBins::make_at(bins.as_mut_ptr());
                 bins.assume_init()
             };
-            let mut slots = [0; NEAR];
+            let (mut slots, mut entries) = ([0_usize; NEAR], Box::new([0; ENTRIES]));
+            bins.all_hot.know_in(&mut entries);
             let MediumBins { at_hand, all_hot } = &mut *bins;
             let AtHand { bin, hot } = &mut at_hand[class.medium_index()];
             *bin = MediumBin::new(0x90_0000_8421, Granule(5), 0x10_0000, 40);
             hot.allow(slots.as_mut_ptr().expose_provenance(), 3);
-            assert!(all_hot.keep(hot, 0x50_0000) && all_hot.keep(hot, 0x60_0000));
+            for address in [0x50_0000, 0x60_0000] {
+                assert!(all_hot.keep(hot, Entry::new(address, 1, Part::new(class.0, 0))));
+            }
             for left in (0..8).rev() {
                 let next = bins.next_from(class, from);
                 assert_eq!(next, bins.pop_from(class, from).map(|given| given.address));

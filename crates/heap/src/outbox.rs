@@ -8,7 +8,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
-use crate::class::{Class, MEDIUM_CLASSES};
+use crate::class::{Class, MEDIUM_PLACES};
 use crate::company::Company;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
@@ -125,7 +125,7 @@ pub(crate) struct Outbox {
     /// Whether medium objects wait here at all.
     pub(crate) company: Company,
     /// For each medium class the newest of its slots, and for each slot where it stands.
-    medium: [SlotLink; MEDIUM_CLASSES],
+    medium: [SlotLink; MEDIUM_PLACES],
     places: [Place; SLOTS],
     /// Whether the thread has looked for some here since it was last asked how much may be.
     is_drawn_on: bool,
@@ -167,7 +167,7 @@ impl Stocked for Outbox {
             (&raw mut (*place).inbox_parcels).write(PARCELS_AT_FIRST);
             (&raw mut (*place).parcels_left).write(PARCELS_BETWEEN_LOOKS);
             (&raw mut (*place).company).write(Company::NONE);
-            (&raw mut (*place).medium).write([0; MEDIUM_CLASSES]);
+            (&raw mut (*place).medium).write([0; MEDIUM_PLACES]);
             (&raw mut (*place).places[0]).write(Place::default());
             (&raw mut (*place).places[SLOTS - 1]).write(Place::default());
             (&raw mut (*place).is_drawn_on).write(false);

@@ -19,8 +19,31 @@ use freehold_sync::word::{Count, Mask, SlabWord};
 #[repr(C, align(4))]
 pub struct Tag {
     owner: AtomicU16,
-    pub(crate) class: AtomicU8,
-    pub(crate) delta: AtomicU8,
+    pub(crate) part: AtomicU16,
+}
+
+/// Which part of which kind of slab a granule is: the class, and above it how many granules before
+/// this one the slab begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Part(pub(crate) u16);
+
+impl Part {
+    #[inline]
+    pub(crate) fn new(class: u8, delta: u8) -> Self {
+        Self(u16::from_le_bytes([class, delta]))
+    }
+
+    /// The class of the slab, [`RUN`], or 0.
+    #[inline]
+    pub fn class(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// How many granules before this one the slab begins.
+    #[inline]
+    pub fn delta(self) -> u32 {
+        u32::from(self.0 >> u8::BITS)
+    }
 }
 
 /// In place of a class: the first granule of a run.
@@ -30,22 +53,22 @@ pub const RUN: u8 = u8::MAX;
 pub(crate) const HOT: u8 = 1;
 
 impl Tag {
+    /// Class and distance at once.
+    #[inline]
+    pub fn part(&self) -> Part {
+        Part(self.part.load(Ordering::Relaxed))
+    }
+
     /// The class of the slab here, [`RUN`], or 0.
     #[inline]
     pub fn class(&self) -> u8 {
-        self.class.load(Ordering::Relaxed)
+        self.part().class()
     }
 
     /// How many granules before this one the slab begins.
     #[inline]
     pub fn delta(&self) -> u32 {
-        u32::from(self.delta.load(Ordering::Relaxed))
-    }
-
-    /// Changes what is said of a run, or where the slab begins.
-    #[inline]
-    pub(crate) fn set_delta(&self, delta: u8) {
-        self.delta.store(delta, Ordering::Relaxed);
+        self.part().delta()
     }
 
     /// The heap in whose map the slab stands; 0 for none.
@@ -59,9 +82,9 @@ impl Tag {
     }
 
     /// Makes the granule part of a slab or run.
+    #[inline]
     pub fn set(&self, class: u8, delta: u8) {
-        self.class.store(class, Ordering::Relaxed);
-        self.delta.store(delta, Ordering::Relaxed);
+        self.part.store(Part::new(class, delta).0, Ordering::Relaxed);
     }
 
     /// Makes the granule free again, as far as the tag is concerned.

@@ -11,6 +11,7 @@ use freehold_heap::class::Class;
 use freehold_heap::free::{Found, InSlab, PutAside};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
+use freehold_heap::tables::Part;
 use freehold_sys::{Linux, signal};
 
 /// Takes an object back that the fast path did not keep.
@@ -27,18 +28,28 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
     };
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    // SAFETY: the caller gives the object up.
+    if cache.is_busy() || !cache.try_set_busy() {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
+    // SAFETY: as above.
     unsafe {
-        if cache.is_busy() {
-            return deallocate_rarely(object);
-        }
-        match arena.slab_at(object.addr()) {
+        match cache.slab_at(arena, object.addr()) {
             Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
-            Found::Medium(g, class) => deallocate_medium(cache, arena, object, (g, class)),
+            Found::Medium(g, part) => deallocate_medium(cache, arena, object, g, part),
             Found::Run(g) => deallocate_run(cache, arena, object, g),
-            Found::Other => deallocate_rarely(object),
+            Found::Other => deallocate_after_all(cache, object),
         }
     }
+}
+
+/// Takes an object back when nothing else would do. The thread is marked as busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_after_all(cache: &mut ThreadCache, object: *mut u8) {
+    cache.set_busy(false);
+    // SAFETY: the caller gives the object up.
+    unsafe { deallocate_rarely(object) }
 }
 
 /// Takes an object back that the fast path would have kept if its magazine were not full.
@@ -84,7 +95,7 @@ unsafe fn deallocate_in_mode(object: *mut u8) {
     }
 }
 
-/// Takes back an object of this granule of small objects.
+/// Takes back an object of this granule of small objects. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_small(
     cache: &mut ThreadCache,
@@ -92,10 +103,6 @@ unsafe fn deallocate_small(
     object: *mut u8,
     (g, class): (Granule, Class),
 ) {
-    if !cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    }
     if cache.took_last(class, object.addr()) {
         // SAFETY: the caller gives the object up, and found it there.
         return unsafe { deallocate_taken_last(cache, arena, object, g, class) };
@@ -129,33 +136,47 @@ unsafe fn deallocate_taken_last(
     unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
 }
 
-/// Takes back an object of this granule of medium objects.
+/// Takes back an object of this granule of medium objects. The thread is marked as busy. (Here and
+/// below what needs nothing saved comes first, and ends with the call of the rest; single arguments
+/// are passed on in registers, and as few as will do.)
 #[inline(never)]
 unsafe fn deallocate_medium(
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
     object: *mut u8,
-    (g, class): (Granule, Class),
+    g: Granule,
+    part: Part,
 ) {
-    let Some(place) = arena.object_in(g, class, object.addr()) else {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    };
-    if !cache.try_set_busy() {
-        // SAFETY: as above.
-        return unsafe { deallocate_rarely(object) };
+    // SAFETY: the caller gives the object up.
+    unsafe {
+        if cache.keep_medium_again(arena, (g, part), object.addr()) {
+            return cache.set_busy(false);
+        }
+        deallocate_medium_not_known(object, cache)
     }
+}
+
+/// Takes back a medium object of which it is not known where it is in its slab. The thread is
+/// marked as busy.
+#[inline(never)]
+unsafe fn deallocate_medium_not_known(object: *mut u8, cache: &mut ThreadCache) {
+    let arena = process::existing_arena();
+    let place = arena.and_then(|arena| Some((arena, arena.object_at(object.addr())?)));
+    let Some((arena, place)) = place else {
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_after_all(cache, object) };
+    };
     // SAFETY: as above.
     if unsafe { cache.keep_medium(arena, place, object.addr()) } {
         cache.set_busy(false);
         return;
     }
+    let InSlab { class, slab, index } = place;
     // SAFETY: as above.
-    unsafe { deallocate_medium_elsewhere(cache, arena, object, place.slab, place.index, class) }
+    unsafe { deallocate_medium_elsewhere(cache, arena, object, slab, index, class) }
 }
 
-/// Takes back a medium object that is not kept hot. The thread is marked as busy. (Single arguments
-/// are passed on in registers.)
+/// Takes back a medium object that is not kept hot. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_medium_elsewhere(
     cache: &mut ThreadCache,
@@ -197,7 +218,7 @@ unsafe fn deallocate_medium_rarely(
     }
 }
 
-/// Takes back a run, whose first granule this is.
+/// Takes back a run, whose first granule this is. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_run(
     cache: &mut ThreadCache,
@@ -205,10 +226,6 @@ unsafe fn deallocate_run(
     object: *mut u8,
     g: Granule,
 ) {
-    if !cache.try_set_busy() {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_rarely(object) };
-    }
     // SAFETY: the caller gives the object up, and found it there.
     if unsafe { cache.keep_run(arena, g, object.addr()) } {
         cache.set_busy(false);

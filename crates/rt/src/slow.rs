@@ -144,11 +144,13 @@ fn allocate_otherwise(size: usize) -> *mut u8 {
     }
 }
 
-/// Gives out a medium object, or a run, that the thread has at hand, if `size` is that of one.
+/// Gives out a medium object, or a run, that the thread has at hand, for more than [`SMALL_MAX`]
+/// bytes.
 #[inline(always)]
 pub fn allocate_large_at_hand(size: usize) -> Option<NonNull<u8>> {
     let address = if size > MEDIUM_MAX { pop_run(size)? } else { pop_medium(size)?.address };
-    NonNull::new(at(address))
+    // SAFETY: no object is at the start of the address space, nor is any run.
+    Some(unsafe { NonNull::new_unchecked(at(address)) })
 }
 
 #[inline(always)]
@@ -169,11 +171,10 @@ fn is_medium(size: usize) -> bool {
     size > SMALL_MAX && size <= MEDIUM_MAX
 }
 
+/// Gives out an object of more than [`SMALL_MAX`] bytes and at most [`MEDIUM_MAX`] that the thread
+/// has at hand.
 #[inline(always)]
 fn pop_medium(size: usize) -> Option<Given> {
-    if !is_medium(size) {
-        return None;
-    }
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if cache.is_busy() || !cache.try_set_busy() {
@@ -250,7 +251,9 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
 /// Gives out `size` bytes that are zero; null when there is no memory. Clears only what is not
 /// known to be zero.
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
-    if let Some(given) = pop_medium(size) {
+    if is_medium(size)
+        && let Some(given) = pop_medium(size)
+    {
         let object = at::<u8>(given.address);
         if !given.zero {
             // SAFETY: just given out, with at least `size` bytes.

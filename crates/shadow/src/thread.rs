@@ -98,10 +98,12 @@ impl<'a, S: System> Thread<'a, S> {
                 if cache.put_back_last(arena, address) {
                     return Ok(());
                 }
-                if let Found::Medium(g, class) = arena.slab_at(address)
-                    && let Some(place) = arena.object_in(g, class, address)
-                    && (cache.keep_medium(arena, place, address)
-                        || cache.post_medium(place, address))
+                if let Found::Medium(g, part) = arena.slab_at(address)
+                    && (cache.keep_medium_again(arena, (g, part), address)
+                        || arena.object_in(g, part, address).is_some_and(|place| {
+                            cache.keep_medium(arena, place, address)
+                                || cache.post_medium(place, address)
+                        }))
                 {
                     return Ok(());
                 }

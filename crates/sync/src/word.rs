@@ -135,8 +135,15 @@ impl SlabWord<Mask> {
     #[inline]
     pub fn has_free(&self, n: usize) -> bool {
         debug_assert!(n < PAYLOAD_BITS as usize);
+        self.free_now().0 >> n & 1 != 0
+    }
+
+    /// The objects that are free as far as the word knows, at this moment, in the lowest bits;
+    /// whatever in the others.
+    #[inline]
+    pub fn free_now(&self) -> Mask {
         // Relaxed: as in [`SlabWord::look`]. Free objects are the lowest bits of the word.
-        self.word.load(Ordering::Relaxed) >> n & 1 != 0
+        Mask(self.word.load(Ordering::Relaxed))
     }
 }
 

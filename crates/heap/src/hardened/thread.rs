@@ -385,8 +385,7 @@ impl Thread {
         let (class, address) = (held.class(), held.address());
         class.is_medium()
             && arena
-                .granule_of(address)
-                .and_then(|g| arena.object_in(g, class, address))
+                .object_at(address)
                 // SAFETY: an object of that class, which was given up and is let go of here.
                 .is_some_and(|place| unsafe { self.cache.put_aside_medium(arena, place, address) })
     }
