@@ -11,7 +11,7 @@ use crate::magazine::MAGAZINES;
 use crate::medium::TakenBack;
 use crate::outbox::Row;
 use crate::parcel::Parcel;
-use crate::tables::{Part, RUN};
+use crate::tables::{Part, RUN, RUN_IN_USE};
 use crate::tally::Account;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering};
@@ -27,7 +27,7 @@ pub enum Found {
     Small(Granule, Class),
     /// In this granule, which is this part of a slab of medium objects.
     Medium(Granule, Part),
-    /// In this granule, the first of a run, in use or hot.
+    /// In this granule, the first of a run that is in use.
     Run(Granule),
     /// In neither.
     Other,
@@ -70,7 +70,7 @@ impl<S: System> Arena<S> {
             Found::Medium(g, part)
         } else if class.is_small() {
             Found::Small(g, class)
-        } else if class == Class(RUN) {
+        } else if part == RUN_IN_USE {
             Found::Run(g)
         } else {
             Found::Other

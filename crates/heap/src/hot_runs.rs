@@ -15,7 +15,6 @@ use crate::cache::ThreadCache;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
-use crate::runs::granules_for;
 use crate::tables::{HOT, RUN};
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,7 +33,7 @@ const _: () = assert!(BINS <= u64::BITS as usize);
 
 /// The number of the bin for runs of so many granules, which are not 0: one for each length to 15,
 /// then eight to a doubling.
-const fn bin_of(count: u32) -> usize {
+pub(crate) const fn bin_of(count: u32) -> usize {
     let beyond = (count | 8).ilog2() - 3;
     (8 * beyond + (count >> beyond)) as usize - 1
 }
@@ -87,6 +86,12 @@ impl HotRuns {
     fn set_used(&self, used: u32) {
         self.used.store(used, Ordering::Relaxed);
         self.limit.store(used.min(self.most.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Notes that a bin has a run, from now on.
+    #[inline]
+    fn note_filled(&self, bin: usize) {
+        self.filled.store(self.filled.load(Ordering::Relaxed) | 1 << bin, Ordering::Relaxed);
     }
 
     /// Notes that the thread claims a run of so many granules, and how many may be kept.
@@ -200,10 +205,12 @@ impl<S: System> Arena<S> {
         if granules > hot.limit() {
             return false;
         }
-        let n = bin_of(local.run);
+        let n = usize::from(local.bin);
         let Some(bin) = hot.bins.get(n) else { return false };
         local.next = bin.load(Ordering::Relaxed);
-        hot.filled.store(hot.filled.load(Ordering::Relaxed) | 1 << n, Ordering::Relaxed);
+        if local.next == 0 {
+            hot.note_filled(n);
+        }
         // Release: a child of a fork that finds the run finds the ones after it, and looks for it.
         // What the thread has written in that order is what the child has a copy of.
         bin.store(g.0 + 1, Ordering::Release);
@@ -233,20 +240,23 @@ impl<S: System> Arena<S> {
 }
 
 impl ThreadCache {
-    /// Gives out a hot run for `size` bytes, at least one, if there is one at hand.
+    /// Gives out a hot run for `size` bytes, which are not 0, if there is one at hand.
     #[inline(always)]
     pub fn pop_run<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
-        let count = u32::try_from(granules_for(size)).ok()?;
+        if size > LONGEST as usize * GRANULE {
+            return None;
+        }
+        let count = ((size - 1) / GRANULE + 1) as u32;
         let g = arena.pop_hot(&self.heap()?.hot_runs, count)?;
         arena.tag(g).set(RUN, 0);
         Some(arena.tables.address(g))
     }
 
-    /// Keeps a run that is freed, if one in use begins at `address`, which is in granule `g`, the
-    /// first of a run, and if the thread has use and room for it.
+    /// Keeps a run that is freed, of which `g` is the first granule, if it begins at `address` and
+    /// the thread has use and room for it.
     ///
     /// # Safety
-    /// Nobody uses the run any longer, if one starts at `address`.
+    /// The run was in use, and is not any longer, if it starts at `address`, which is in `g`.
     #[inline(always)]
     pub unsafe fn keep_run<S: System>(
         &mut self,
@@ -255,9 +265,7 @@ impl ThreadCache {
         address: usize,
     ) -> bool {
         let Some(heap) = self.heap() else { return false };
-        arena.is_in_use_as_run(g, address)
-            && !arena.is_zeroed(g)
-            && arena.push_hot(&heap.hot_runs, g)
+        address.is_multiple_of(GRANULE) && !arena.is_zeroed(g) && arena.push_hot(&heap.hot_runs, g)
     }
 
     /// Frees a run, if it is one: keeps it, if the thread has use for it, after making room.

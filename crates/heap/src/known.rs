@@ -58,9 +58,8 @@ impl Entry {
     /// Whether it is that of an object that was given out, of such a part of a slab.
     #[inline]
     pub(crate) fn is_of(self, address: usize, part: Part) -> bool {
-        // Nothing may be left of the address but the number.
-        let differs = (self.0 ^ address as u64) << (64 - PART_SHIFT);
-        differs >> (64 - PART_SHIFT) < STEP as u64 && self.0 >> PART_SHIFT == u64::from(part.0)
+        // Nothing may be left but the number.
+        self.0 ^ address as u64 ^ u64::from(part.0) << PART_SHIFT < STEP as u64
     }
 
     #[inline]
@@ -74,14 +73,15 @@ impl Entry {
     }
 }
 
-const _: () = assert!(STEP.is_power_of_two() && STEP <= GRANULE);
+const _: () = assert!(STEP.is_power_of_two() && STEP <= GRANULE && STEP < 1 << UNIT_SHIFT);
+const _: () = assert!(ENTRIES.is_power_of_two() && ENTRIES << UNIT_SHIFT <= 1 << u32::BITS);
 
 /// What is known of all.
 pub(crate) struct Known {
     /// Where the entries are.
     entries: usize,
     /// How many there are, less one.
-    mask: usize,
+    mask: u32,
     /// What is there as long as there are no others: nothing is known.
     none: Entry,
 }
@@ -121,7 +121,7 @@ impl Known {
         self.entries = entries;
         // Second: in the child of a fork there are as many entries as there are said to be.
         compiler_fence(Ordering::SeqCst);
-        self.mask = ENTRIES - 1;
+        self.mask = ENTRIES as u32 - 1;
     }
 
     fn is_there(&self) -> bool {
@@ -131,7 +131,9 @@ impl Known {
     /// Where the entry is that an object has.
     #[inline]
     fn place(&self, address: usize) -> *mut Entry {
-        at::<Entry>(self.entries).wrapping_add(address >> UNIT_SHIFT & self.mask)
+        // Half of the address tells which one it is.
+        let number = address as u32 >> UNIT_SHIFT & self.mask;
+        at::<Entry>(self.entries).wrapping_add(number as usize)
     }
 
     /// The entry at which an object's is, if it has one.
@@ -166,13 +168,39 @@ impl Known {
     #[inline]
     pub(crate) fn set_out(&mut self, entry: Entry) {
         // SAFETY: as in `at`.
-        unsafe { self.place(entry.address()).write(entry) };
+        unsafe { self.place(entry.0 as usize).write(entry) };
     }
 
     /// How many are marked as hot.
     #[cfg(test)]
     pub(crate) fn count_hot(&self) -> usize {
         let unit = 1 << UNIT_SHIFT;
-        (0..=self.mask).filter(|n| self.may_be_hot(n * unit)).count()
+        (0..=self.mask as usize).filter(|n| self.may_be_hot(n * unit)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_says_where_its_object_is_and_is_of_no_other() {
+        let address = 0x7fff_ffff_f880;
+        for (class, delta) in [(42, 0), (61, 7), (0, 0)] {
+            let part = Part::new(class, delta);
+            for index in [0, 1, 55] {
+                let entry = Entry::new(address, index, part);
+                assert_eq!((entry.address(), entry.index()), (address, index));
+                assert!(entry.is_of(address, part));
+                let others = [address + 1, address - 1, address + STEP, address - STEP, 0];
+                assert!(others.iter().all(|&other| !entry.is_of(other, part)));
+                for other in [Part::new(class + 1, delta), Part::new(class, delta + 1)] {
+                    assert!(!entry.is_of(address, other));
+                }
+                assert!(entry.hot().is_hot() && !entry.is_hot());
+                assert_eq!((entry.hot().address(), entry.hot().index()), (address, index));
+                assert!(!entry.hot().is_of(address, part), "a hot one was not given out");
+            }
+        }
     }
 }

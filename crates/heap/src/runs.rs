@@ -8,7 +8,7 @@ use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, Granule};
 use crate::medium::Given;
-use crate::tables::{HOT, RUN};
+use crate::tables::{RUN, RUN_IN_USE};
 use crate::tally::Account;
 use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::{ALL, mask};
@@ -44,7 +44,8 @@ impl<S: System> Arena<S> {
         };
         // SAFETY: the granules are the caller's, and so is their local part.
         let local = unsafe { &mut *self.local(g) };
-        (local.run, local.zeroed) = (count, false);
+        local.set_run(count);
+        local.zeroed = false;
         self.tag(g).set(RUN, 0);
         Some(Given { address: self.tables.address(g), zero: clean })
     }
@@ -86,14 +87,13 @@ impl<S: System> Arena<S> {
     /// The run that starts at `address`, if one does.
     pub(crate) fn run_at(&self, address: usize) -> Option<Granule> {
         let g = self.granule_of(address)?;
-        let is_run = self.tag(g).class() == RUN && self.is_in_use_as_run(g, address);
-        is_run.then_some(g)
+        self.is_in_use_as_run(g, address).then_some(g)
     }
 
-    /// Whether a run is in use, of which `g` is the first granule, and begins at `address`.
+    /// Whether a run is in use that begins at `address`, which is in granule `g`.
     #[inline]
     pub(crate) fn is_in_use_as_run(&self, g: Granule, address: usize) -> bool {
-        self.tag(g).delta() != u32::from(HOT) && address.is_multiple_of(GRANULE)
+        self.tag(g).part() == RUN_IN_USE && address.is_multiple_of(GRANULE)
     }
 
     /// Frees a run.
@@ -126,7 +126,7 @@ impl<S: System> Arena<S> {
             return;
         }
         // SAFETY: the run is the caller's.
-        unsafe { (*self.local(g)).run = want };
+        unsafe { (*self.local(g)).set_run(want) };
         // First up to the next block's start, then whole blocks and the rest of the last.
         let mut from = g.plus(want);
         let end = g.plus(have);
@@ -168,7 +168,7 @@ impl<S: System> Arena<S> {
             return false;
         }
         // SAFETY: the run is the caller's.
-        unsafe { (*self.local(g)).run = want };
+        unsafe { (*self.local(g)).set_run(want) };
         true
     }
 

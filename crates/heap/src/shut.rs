@@ -36,7 +36,8 @@ impl<S: System> Arena<S> {
     pub(crate) fn keep_shut_granule(&self, g: Granule) {
         // SAFETY: the granule is the caller's, and so is its local part.
         let local = unsafe { &mut *self.local(g) };
-        (local.run, local.zeroed) = (1, false);
+        local.set_run(1);
+        local.zeroed = false;
         // As a run that is free, so that another free of what was here is found out.
         self.tag(g).set(RUN, HOT);
         self.keep_shut(g);

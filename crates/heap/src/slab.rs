@@ -31,6 +31,7 @@ impl SlabLocal {
         prev: 0,
         run: 0,
         zeroed: false,
+        bin: 0,
         lowest: 0,
         fresh: false,
         purged: 0,

@@ -5,6 +5,7 @@
 //! part is written by the slab's holder alone; the word is written by those who free from
 //! elsewhere.
 
+use crate::hot_runs::bin_of;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, UNIT};
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
@@ -26,6 +27,9 @@ pub struct Tag {
 /// this one the slab begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Part(pub(crate) u16);
+
+/// The first granule of a run that is in use.
+pub(crate) const RUN_IN_USE: Part = Part(RUN as u16);
 
 impl Part {
     #[inline]
@@ -109,10 +113,12 @@ pub struct SlabLocal {
     pub next: u32,
     /// The previous one, likewise.
     pub prev: u32,
-    /// For a run: its granules.
+    /// For a run: its granules. Changed by [`SlabLocal::set_run`] alone.
     pub run: u32,
     /// For a run: whether it was given out as zero, and is to be looked at when it is freed.
     pub(crate) zeroed: bool,
+    /// For a run: the number of the bin that it would be in if it were hot.
+    pub(crate) bin: u8,
     /// The first word of bits that may have one that the balance counts.
     pub(crate) lowest: u16,
     /// Whether the rest that was never given out has never been touched.
@@ -124,6 +130,13 @@ pub struct SlabLocal {
 }
 
 const _: () = assert!(size_of::<SlabLocal>() == 64);
+
+impl SlabLocal {
+    /// Says how many granules a run has.
+    pub(crate) fn set_run(&mut self, granules: u32) {
+        (self.run, self.bin) = (granules, bin_of(granules) as u8);
+    }
+}
 
 /// Words of bits that stand with a slab's word.
 pub(crate) const NEAR_WORDS: usize = 7;

@@ -35,10 +35,10 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
     // SAFETY: as above.
     unsafe {
         match cache.slab_at(arena, object.addr()) {
-            Found::Small(g, class) => deallocate_small(cache, arena, object, (g, class)),
-            Found::Medium(g, part) => deallocate_medium(cache, arena, object, g, part),
-            Found::Run(g) => deallocate_run(cache, arena, object, g),
-            Found::Other => deallocate_after_all(cache, object),
+            Found::Small(g, class) => deallocate_small(object, cache, arena, (g, class)),
+            Found::Medium(g, part) => deallocate_medium(object, cache, arena, g, part),
+            Found::Run(g) => deallocate_run(object, cache, arena, g),
+            Found::Other => deallocate_after_all(object, cache),
         }
     }
 }
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
 /// Takes an object back when nothing else would do. The thread is marked as busy.
 #[cold]
 #[inline(never)]
-unsafe fn deallocate_after_all(cache: &mut ThreadCache, object: *mut u8) {
+unsafe fn deallocate_after_all(object: *mut u8, cache: &mut ThreadCache) {
     cache.set_busy(false);
     // SAFETY: the caller gives the object up.
     unsafe { deallocate_rarely(object) }
@@ -98,14 +98,14 @@ unsafe fn deallocate_in_mode(object: *mut u8) {
 /// Takes back an object of this granule of small objects. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_small(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     (g, class): (Granule, Class),
 ) {
     if cache.took_last(class, object.addr()) {
         // SAFETY: the caller gives the object up, and found it there.
-        return unsafe { deallocate_taken_last(cache, arena, object, g, class) };
+        return unsafe { deallocate_taken_last(object, cache, arena, g, class) };
     }
     // SAFETY: the caller gives the object up, and found it there.
     let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
@@ -114,7 +114,7 @@ unsafe fn deallocate_small(
         return;
     }
     // SAFETY: the caller gives the object up.
-    unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
+    unsafe { deallocate_small_elsewhere(object, cache, arena, g, class) }
 }
 
 /// Takes back a small object that was the last to be taken out of its magazine. The thread is
@@ -122,9 +122,9 @@ unsafe fn deallocate_small(
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_taken_last(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     g: Granule,
     class: Class,
 ) {
@@ -133,7 +133,7 @@ unsafe fn deallocate_taken_last(
         return;
     }
     // SAFETY: the caller gives the object up, and found it there.
-    unsafe { deallocate_small_elsewhere(cache, arena, object, g, class) }
+    unsafe { deallocate_small_elsewhere(object, cache, arena, g, class) }
 }
 
 /// Takes back an object of this granule of medium objects. The thread is marked as busy. (Here and
@@ -141,9 +141,9 @@ unsafe fn deallocate_taken_last(
 /// are passed on in registers, and as few as will do.)
 #[inline(never)]
 unsafe fn deallocate_medium(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     g: Granule,
     part: Part,
 ) {
@@ -164,7 +164,7 @@ unsafe fn deallocate_medium_not_known(object: *mut u8, cache: &mut ThreadCache) 
     let place = arena.and_then(|arena| Some((arena, arena.object_at(object.addr())?)));
     let Some((arena, place)) = place else {
         // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_after_all(cache, object) };
+        return unsafe { deallocate_after_all(object, cache) };
     };
     // SAFETY: as above.
     if unsafe { cache.keep_medium(arena, place, object.addr()) } {
@@ -173,15 +173,15 @@ unsafe fn deallocate_medium_not_known(object: *mut u8, cache: &mut ThreadCache) 
     }
     let InSlab { class, slab, index } = place;
     // SAFETY: as above.
-    unsafe { deallocate_medium_elsewhere(cache, arena, object, slab, index, class) }
+    unsafe { deallocate_medium_elsewhere(object, cache, arena, slab, index, class) }
 }
 
 /// Takes back a medium object that is not kept hot. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_medium_elsewhere(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     slab: Granule,
     index: usize,
     class: Class,
@@ -192,16 +192,16 @@ unsafe fn deallocate_medium_elsewhere(
         return;
     }
     // SAFETY: as above.
-    unsafe { deallocate_medium_rarely(cache, arena, object, slab, index) }
+    unsafe { deallocate_medium_rarely(object, cache, arena, slab, index) }
 }
 
 /// Takes back a medium object for which there was no room. The thread is marked as busy.
 #[cold]
 #[inline(never)]
 unsafe fn deallocate_medium_rarely(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     slab: Granule,
     index: usize,
 ) {
@@ -221,9 +221,9 @@ unsafe fn deallocate_medium_rarely(
 /// Takes back a run, whose first granule this is. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_run(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     g: Granule,
 ) {
     // SAFETY: the caller gives the object up, and found it there.
@@ -232,12 +232,12 @@ unsafe fn deallocate_run(
         return;
     }
     // SAFETY: as above.
-    unsafe { deallocate_run_elsewhere(cache, arena, object) }
+    unsafe { deallocate_run_elsewhere(object, cache, arena) }
 }
 
 /// Takes back a run that is not kept hot without more ado. The thread is marked as busy.
 #[inline(never)]
-unsafe fn deallocate_run_elsewhere(cache: &mut ThreadCache, arena: &Arena<Linux>, object: *mut u8) {
+unsafe fn deallocate_run_elsewhere(object: *mut u8, cache: &mut ThreadCache, arena: &Arena<Linux>) {
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
     cache.set_busy(false);
@@ -253,9 +253,9 @@ unsafe fn deallocate_run_elsewhere(cache: &mut ThreadCache, arena: &Arena<Linux>
 /// Takes back a small object that was not put aside. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_small_elsewhere(
+    object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    object: *mut u8,
     g: Granule,
     class: Class,
 ) {

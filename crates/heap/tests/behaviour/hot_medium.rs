@@ -169,3 +169,60 @@ fn what_a_thread_keeps_is_given_up_before_memory_is_refused() {
         assert!(with >= least, "{with} objects of {size} bytes, not {without}");
     }
 }
+
+/// Objects of a size that were hot before they were given out, so many, whose entries are theirs.
+fn known(thread: &mut Thread<Fake>, size: usize, count: usize) -> Vec<usize> {
+    come_and_go(thread, size, count, LONG);
+    (0..count).map(|_| thread.alloc(size).unwrap()).collect()
+}
+
+#[test]
+fn where_another_thread_freed_an_object_its_place_may_be_of_another_size() {
+    for (before, after) in [(16_384, 4096), (4096, 16_384), (9216, 3072), (3072, 9216)] {
+        let estate = Estate::new(Fake::new());
+        let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+        let objects = known(&mut first, before, 64);
+        first.cache.trim(estate.arena()).unwrap();
+        second.free_all(objects.iter().copied());
+        second.cache.trim(estate.arena()).unwrap();
+        // What is there now is of the other thread's, of another size, and freed by the first.
+        let others: Vec<_> = (0..1000).map(|_| second.alloc(after).unwrap()).collect();
+        let again: Vec<_> =
+            others.iter().copied().filter(|other| objects.contains(other)).collect();
+        assert!(again.len() > 10, "{} of {before} bytes, then {after}", again.len());
+        first.free_all(again.iter().copied());
+        let taken: Vec<_> = (0..100).map(|_| first.alloc(before).unwrap()).collect();
+        for &address in &taken {
+            assert_eq!(first.usable(address), Class::of_medium(before).size());
+        }
+        let left = others.into_iter().filter(|other| !again.contains(other));
+        second.free_all(left);
+        first.free_all(taken);
+    }
+}
+
+#[test]
+fn an_object_that_another_thread_has_freed_already_is_found_out() {
+    let estate = Estate::new(Fake::new());
+    let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+    let size = 4096;
+    let objects = known(&mut first, size, 64);
+    // Some of each slab stay, so that no slab goes.
+    let (gone, left): (Vec<_>, Vec<_>) =
+        objects.iter().partition(|&address| address / size % 4 > 0);
+    second.free_all(gone.iter().copied());
+    second.cache.trim(estate.arena()).unwrap();
+    for &address in &gone {
+        assert_eq!(first.try_free(address), Err(Invalid::FreedTwice { address }));
+    }
+    // Likewise where the first thread is about to take them again.
+    let class = Class::of_medium(size);
+    assert_eq!(first.cache.at_hand(class), 0);
+    let taken = first.alloc(size).unwrap();
+    assert!(gone.contains(&taken) && first.cache.at_hand(class) > 0);
+    for &address in gone.iter().filter(|&&address| address != taken) {
+        assert_eq!(first.try_free(address), Err(Invalid::FreedTwice { address }));
+    }
+    first.free_all(left);
+    first.free(taken);
+}
