@@ -58,8 +58,7 @@ impl Entry {
     /// Whether it is that of an object that was given out, of such a part of a slab.
     #[inline]
     pub(crate) fn is_of(self, address: usize, part: Part) -> bool {
-        // Nothing may be left but the number.
-        self.0 ^ address as u64 ^ u64::from(part.0) << PART_SHIFT < STEP as u64
+        self.0 & !(STEP as u64 - 1) == address as u64 | u64::from(part.0) << PART_SHIFT
     }
 
     #[inline]
