@@ -226,3 +226,27 @@ fn an_object_that_another_thread_has_freed_already_is_found_out() {
     first.free_all(left);
     first.free(taken);
 }
+
+#[test]
+fn where_there_is_no_memory_to_know_medium_objects_in_none_stay_hot() {
+    let estate = Estate::new(Fake::new());
+    let mut threads: Vec<_> = (0..6).map(|_| Thread::new(&estate)).collect();
+    let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let (size, system) = (5000, estate.arena().system());
+    let slab = usize::from(Class::of_medium(size).info().capacity);
+    // The first that wants one finds no room with the magazines of all, and gets no more.
+    system.fail_after(0);
+    let thread = &mut threads[0];
+    let objects: Vec<_> = (0..2 * slab).map(|_| thread.alloc(size).unwrap()).collect();
+    thread.free_all(objects.iter().copied());
+    assert!(at_hand(thread, size) <= slab, "only what is left of a slab");
+    for &address in &objects {
+        assert_eq!(thread.try_free(address), Err(Invalid::FreedTwice { address }));
+    }
+    system.recover();
+    come_and_go(thread, size, 4 * slab, LONG);
+    assert!(at_hand(thread, size) >= 4 * slab);
+    for (thread, object) in threads.iter_mut().zip(small) {
+        thread.free(object);
+    }
+}
