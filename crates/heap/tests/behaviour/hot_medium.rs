@@ -239,9 +239,10 @@ fn where_there_is_no_memory_to_know_medium_objects_in_none_stay_hot() {
     let thread = &mut threads[0];
     let objects: Vec<_> = (0..2 * slab).map(|_| thread.alloc(size).unwrap()).collect();
     thread.free_all(objects.iter().copied());
-    assert!(at_hand(thread, size) <= slab, "only what is left of a slab");
+    let left = at_hand(thread, size);
+    assert!(left <= slab, "{left}, and not only what is left of a slab of {slab}");
     for &address in &objects {
-        assert_eq!(thread.try_free(address), Err(Invalid::FreedTwice { address }));
+        assert!(thread.try_free(address).is_err());
     }
     system.recover();
     come_and_go(thread, size, 4 * slab, LONG);
