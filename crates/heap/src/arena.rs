@@ -66,6 +66,9 @@ pub struct Arena<S: System> {
     /// Whether there is something that a background thread should look at, and none is there. Here,
     /// since it is read by who takes objects and gives them back, and hardly ever written.
     pub(crate) help_wanted: AtomicBool,
+    /// How many heaps share what hot runs there may be, while there is a background thread: those
+    /// whose threads have claimed runs and not rested since.
+    pub(crate) run_sharers: AtomicU32,
     /// Held while committing.
     grow: Lock,
     /// Where the metadata is with its fences, and how many bytes that is.
@@ -247,6 +250,7 @@ impl<S: System> Arena<S> {
                 moves: AtomicU32::new(0),
                 frontier: Frontier::new(),
                 help_wanted: AtomicBool::new(false),
+                run_sharers: AtomicU32::new(0),
                 grow: Lock::new(order::GROWTH),
                 metadata: (outside, metadata),
                 reservation,

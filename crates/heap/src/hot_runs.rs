@@ -17,7 +17,7 @@ use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
 use crate::tables::{HOT, RUN};
 use crate::tally::Account;
-use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
 /// The runs of one length, or of lengths that differ by less than an eighth: the granule of the one
@@ -39,7 +39,9 @@ pub(crate) const fn bin_of(count: u32) -> usize {
 }
 
 /// The hot runs of a heap. All accesses are Relaxed but one: the leaseholder alone writes, the
-/// lease orders what one after the other writes, and who else looks wants about a number.
+/// lease orders what one after the other writes, and who else looks wants about a number. (Others
+/// may lower the limits. If the leaseholder writes an older one at the same moment, it may keep more
+/// until it claims a run again.)
 ///
 /// Who is interrupted by a fork leaves the child with no run twice, but maybe with one lost.
 pub(crate) struct HotRuns {
@@ -56,6 +58,8 @@ pub(crate) struct HotRuns {
     used: AtomicU32,
     /// Where to look first for a run that makes room.
     victim: AtomicU32,
+    /// Whether this heap is one of those that share what there may be.
+    shares: AtomicBool,
 }
 
 impl HotRuns {
@@ -69,6 +73,7 @@ impl HotRuns {
             most: AtomicU32::new(0),
             used: AtomicU32::new(0),
             victim: AtomicU32::new(0),
+            shares: AtomicBool::new(false),
         }
     }
 
@@ -99,6 +104,16 @@ impl HotRuns {
         self.most.store(most, Ordering::Relaxed);
         let used = self.used.load(Ordering::Relaxed).saturating_add(count);
         self.set_used(used.min(2 * most));
+    }
+
+    /// Lets no more than so many granules be kept, as another heap has come to share what there may
+    /// be.
+    fn lower(&self, most: u32) {
+        for limit in [&self.most, &self.limit] {
+            if limit.load(Ordering::Relaxed) > most {
+                limit.store(most, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Notes that a run of so many granules was given back.
@@ -155,13 +170,43 @@ impl<S: System> Arena<S> {
     pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
         // More than a little only where somebody takes it from threads that rest, or where there
         // is one thread, to which all that is free belongs as well.
-        let many = self.is_helped() || !self.has_several_threads();
+        let helped = self.is_helped();
+        let many = helped || !self.has_several_threads();
         let used = if many { self.about_in_use().used + count as usize } else { 0 };
         let used = used.saturating_mul(GRANULE);
-        let most = retain::hot_run_granules(used, self.leases.exclusive_made().into());
         let hot = &heap.hot_runs;
+        let most = if helped {
+            self.share_hot_runs(heap, used)
+        } else {
+            retain::hot_run_granules(used, self.leases.exclusive_made().into())
+        };
         hot.note_claimed(count, most);
         while hot.granules() > most && self.give_back_hot(hot, account) {}
+    }
+
+    /// How many granules of hot runs a heap may keep that shares what there may be with the others
+    /// whose threads claim runs. If it has not done so yet, they may keep less from now on.
+    fn share_hot_runs(&self, heap: &Heap, used: usize) -> u32 {
+        // Relaxed: how many they are says how much to keep, and nothing else.
+        if heap.hot_runs.shares.load(Ordering::Relaxed) {
+            let sharers = self.run_sharers.load(Ordering::Relaxed);
+            return retain::hot_run_granules(used, sharers as usize);
+        }
+        heap.hot_runs.shares.store(true, Ordering::Relaxed);
+        let sharers = self.run_sharers.fetch_add(1, Ordering::Relaxed) + 1;
+        let most = retain::hot_run_granules(used, sharers as usize);
+        let others = self.all_heaps().map(|other| &other.hot_runs);
+        others.filter(|hot| hot.shares.load(Ordering::Relaxed)).for_each(|hot| hot.lower(most));
+        most
+    }
+
+    /// Notes that a heap, which has no hot runs any longer, leaves its share to others.
+    fn leave_share_of_hot_runs(&self, heap: &Heap) {
+        if heap.hot_runs.shares.load(Ordering::Relaxed) {
+            heap.hot_runs.shares.store(false, Ordering::Relaxed);
+            // Relaxed: as in `share_hot_runs`.
+            self.run_sharers.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Gives as many granules of hot runs back as the leaseholder has just claimed of memory that
@@ -235,6 +280,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn let_go_of_runs(&self, heap: &Heap) -> u32 {
         let account = Account::new(&heap.tally);
         while self.give_back_hot(&heap.hot_runs, &account) {}
+        self.leave_share_of_hot_runs(heap);
         account.total_released()
     }
 }

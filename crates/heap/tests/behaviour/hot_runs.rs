@@ -223,6 +223,43 @@ fn with_a_background_thread_all_threads_together_keep_up_to_eight_mebibytes() {
     }
 }
 
+/// Has a thread allocate and free so many bytes in runs, again and again.
+fn come_and_go(thread: &mut Thread<Fake>, bytes: usize) {
+    for _ in 0..20 {
+        let runs: Vec<_> = (0..bytes / SIZE).map(|_| thread.alloc(SIZE).unwrap()).collect();
+        thread.free_all(runs);
+    }
+}
+
+#[test]
+fn threads_that_take_no_runs_or_rest_leave_their_share_to_those_that_do() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut threads: Vec<_> = (0..3).map(|_| Thread::new(&estate)).collect();
+    let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let much = threads[0].alloc(64 << 20).unwrap();
+    threads[0].cache.trim(estate.arena()).unwrap();
+    let before = claimed(&estate);
+    let kept = || (claimed(&estate) - before) * GRANULE;
+    let all = 6 << 20..=8 << 20;
+    come_and_go(&mut threads[1], 8 << 20);
+    assert!(all.contains(&kept()), "{} bytes are kept by the only one that takes any", kept());
+    // A second comes: each may keep half, also the first, as soon as it frees any.
+    come_and_go(&mut threads[2], 8 << 20);
+    come_and_go(&mut threads[1], SIZE);
+    assert!(all.contains(&kept()), "{} bytes are kept by two", kept());
+    threads[1].cache.trim(estate.arena()).unwrap();
+    assert!((3 << 20..=4 << 20).contains(&kept()), "{} bytes are kept by the second", kept());
+    come_and_go(&mut threads[2], 8 << 20);
+    assert!(all.contains(&kept()), "{} bytes are kept by one again", kept());
+    threads[2].cache.trim(estate.arena()).unwrap();
+    assert_eq!(kept(), 0);
+    threads[0].free(much);
+    for (thread, object) in threads.iter_mut().zip(small) {
+        thread.free(object);
+    }
+}
+
 /// Has one of so many threads free more runs than may stay hot without a background thread, and
 /// tells whether it wishes for one.
 fn wishes_for_help(threads: usize, live: usize) -> bool {

@@ -12,8 +12,8 @@ const RUN: usize = 64 * GRANULE;
 fn threads(estate: &Estate<Fake>) -> [Thread<'_, Fake>; 4] {
     std::array::from_fn(|_| {
         let mut thread = Thread::new(estate);
-        let object = thread.alloc(16).unwrap();
-        thread.free(object);
+        let objects = [16, RUN].map(|size| thread.alloc(size).unwrap());
+        thread.free_all(objects);
         thread
     })
 }
