@@ -109,6 +109,7 @@ impl ThreadCache {
     #[inline(always)]
     pub fn slab_at<S: System>(&self, arena: &Arena<S>, address: usize) -> Found {
         let index = address.wrapping_sub(arena.tables.region) >> GRANULE_SHIFT;
+        // A map reaches no further than what is committed of the region.
         if index < self.limit {
             return arena.slab_of(Granule(index as u32));
         }

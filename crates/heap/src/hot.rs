@@ -12,9 +12,9 @@
 //! need it, and to nobody when the thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
-//! once: no two of a heap have the same entry in what it knows of them (`known`). Who is interrupted
-//! here by a fork leaves the child with objects that were put here and not taken out, as far as they
-//! count.
+//! once: no two of a heap have the same entry in what it knows of them (`known`). Who is
+//! interrupted here by a fork leaves the child with objects that were put here and not taken out,
+//! as far as they count.
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES};
@@ -283,6 +283,7 @@ mod tests {
     use crate::known::ENTRIES;
     use crate::tables::Part;
     use std::boxed::Box;
+    use std::vec;
     use std::vec::Vec;
 
     /// The hot objects of a class that is the only one.
@@ -291,12 +292,13 @@ mod tests {
         hot: Hot,
         // Where they are, and what is known of them.
         _slots: Box<[usize; NEAR]>,
-        _entries: Box<[u64; ENTRIES]>,
+        _entries: Vec<u64>,
     }
 
     impl AllHot {
         /// Knows what it does in entries of a test's.
-        pub(crate) fn know_in(&mut self, entries: &mut [u64; ENTRIES]) {
+        pub(crate) fn know_in(&mut self, entries: &mut [u64]) {
+            assert_eq!(entries.len(), ENTRIES);
             self.known.use_entries(entries.as_mut_ptr().expose_provenance());
         }
     }
@@ -317,7 +319,7 @@ mod tests {
 
     impl Only {
         fn up_to(most: usize) -> Self {
-            let (mut all, mut entries) = (that_knows_nothing(), Box::new([0; ENTRIES]));
+            let (mut all, mut entries) = (that_knows_nothing(), vec![0; ENTRIES]);
             all.know_in(&mut entries);
             let mut slots = Box::new([0; NEAR]);
             let mut hot = Hot::NONE;

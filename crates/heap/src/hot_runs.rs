@@ -40,8 +40,8 @@ pub(crate) const fn bin_of(count: u32) -> usize {
 
 /// The hot runs of a heap. All accesses are Relaxed but one: the leaseholder alone writes, the
 /// lease orders what one after the other writes, and who else looks wants about a number. (Others
-/// may lower the limits. If the leaseholder writes an older one at the same moment, it may keep more
-/// until it claims a run again.)
+/// may lower the limits. If the leaseholder writes an older one at the same moment, it may keep
+/// more until it claims a run again.)
 ///
 /// Who is interrupted by a fork leaves the child with no run twice, but maybe with one lost.
 pub(crate) struct HotRuns {

@@ -1,16 +1,16 @@
 //! What a heap knows of medium objects by their addresses: which are hot, and where in their slabs
 //! those are that were hot before they were given out.
 //!
-//! One entry for each 2 KiB of 8 MiB, which is exact where what a heap keeps lies no further apart.
-//! Who frees an object whose entry is its own need not find out where it is in its slab. The entries
-//! are made when a heap wants a medium object for the first time; before, and where there is no
-//! memory for them, it keeps none.
+//! One entry for each 2 KiB of 8 MiB, which is exact where what a heap keeps lies no further
+//! apart. Who frees an object whose entry is its own need not find out where it is in its slab. The
+//! entries are made when a heap wants a medium object for the first time; before, and where there
+//! is no memory for them, it keeps none.
 //!
 //! Invariants: the entry of a hot object stays as it is until the object is taken, so no two hot
 //! objects have the same, and what has none that is marked as hot is not hot. All others may have
 //! been overwritten, or be of long ago: the object may have gone home since, and its memory may
-//! belong to another class. So who goes by one looks at the granule's tag, and whether the object is
-//! free as far as its slab knows.
+//! belong to another class. So who goes by one looks at the granule's tag, and whether the object
+//! is free as far as its slab knows.
 
 use crate::arena::Arena;
 use crate::layout::{GRANULE, at};

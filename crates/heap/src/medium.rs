@@ -478,6 +478,7 @@ mod tests {
     use super::*;
     use crate::known::ENTRIES;
     use std::boxed::Box;
+    use std::vec;
 
     #[test]
     fn what_will_be_given_out_is_known_before() {
@@ -489,7 +490,7 @@ mod tests {
                 MediumBins::make_at(bins.as_mut_ptr());
                 bins.assume_init()
             };
-            let (mut slots, mut entries) = ([0_usize; NEAR], Box::new([0; ENTRIES]));
+            let (mut slots, mut entries) = ([0_usize; NEAR], vec![0; ENTRIES]);
             bins.all_hot.know_in(&mut entries);
             let MediumBins { at_hand, all_hot } = &mut *bins;
             let AtHand { bin, hot } = &mut at_hand[class.medium_index()];

@@ -113,7 +113,7 @@ pub struct SlabLocal {
     pub next: u32,
     /// The previous one, likewise.
     pub prev: u32,
-    /// For a run: its granules. Changed by [`SlabLocal::set_run`] alone.
+    /// For a run: its granules. Changed by `set_run` alone.
     pub run: u32,
     /// For a run: whether it was given out as zero, and is to be looked at when it is freed.
     pub(crate) zeroed: bool,

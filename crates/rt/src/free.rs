@@ -150,9 +150,10 @@ unsafe fn deallocate_medium(
     // SAFETY: the caller gives the object up.
     unsafe {
         if cache.keep_medium_again(arena, (g, part), object.addr()) {
-            return cache.set_busy(false);
+            cache.set_busy(false);
+            return;
         }
-        deallocate_medium_not_known(object, cache)
+        deallocate_medium_not_known(object, cache);
     }
 }
 
