@@ -484,12 +484,12 @@ impl<S: System> Arena<S> {
     pub fn lock_all(&self) {
         self.purger.lock.acquire();
         self.leases.lock.acquire();
+        self.magazines.lock.acquire();
         self.outboxes.lock.acquire();
         self.hardening.locks().into_iter().for_each(Lock::acquire);
         for heap in self.all_heaps() {
             heap.lock.acquire_among_peers();
         }
-        self.magazines.lock.acquire();
         for pool in &self.pools {
             pool.lock.acquire_among_peers();
         }
@@ -525,12 +525,12 @@ impl<S: System> Arena<S> {
         for pool in &self.pools {
             act(&pool.lock);
         }
-        act(&self.magazines.lock);
         for heap in self.all_heaps() {
             act(&heap.lock);
         }
         self.hardening.locks().into_iter().for_each(&act);
         act(&self.outboxes.lock);
+        act(&self.magazines.lock);
         act(&self.leases.lock);
         act(&self.purger.lock);
     }

@@ -162,11 +162,33 @@ impl Class {
     /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {
+        self.starts().object_at(offset)
+    }
+
+    /// Where in a slab its objects start.
+    #[inline]
+    pub(crate) fn starts(self) -> Starts {
         let info = self.info();
-        let product = u128::from(info.reciprocal) * offset as u128;
+        Starts { reciprocal: info.reciprocal, span: info.span }
+    }
+}
+
+/// Where in a slab the objects of a class start: what [`Info`] says of it, for who wants to have it
+/// nearer.
+#[derive(Clone, Copy)]
+pub(crate) struct Starts {
+    reciprocal: u64,
+    span: u32,
+}
+
+impl Starts {
+    /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
+    #[inline]
+    pub(crate) fn object_at(self, offset: usize) -> Option<usize> {
+        let product = u128::from(self.reciprocal) * offset as u128;
         // Below the reciprocal is what multiples of the size leave over, and nothing else does.
-        let starts = (product as u64) < info.reciprocal;
-        (starts && offset < info.span as usize).then_some((product >> 64) as usize)
+        let starts = (product as u64) < self.reciprocal;
+        (starts && offset < self.span as usize).then_some((product >> 64) as usize)
     }
 }
 

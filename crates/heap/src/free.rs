@@ -258,37 +258,21 @@ impl ThreadCache {
         class.object_at(offset).is_some_and(|index| outbox.add(class, Row::one(g, index)))
     }
 
-    /// Keeps a medium object hot that was so before it was given out, if that is still known, and
-    /// there is room for it. It is in granule `g`, whose tag says `part`.
+    /// Keeps a medium object hot, if one starts at `address`, and there is room for it. It is in
+    /// granule `g`, which is this part of a slab.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     #[inline(always)]
     #[must_use]
-    pub unsafe fn keep_medium_again<S: System>(
+    pub unsafe fn keep_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
         (g, part): (Granule, Part),
         address: usize,
     ) -> bool {
         let Some(bins) = self.medium_bins() else { return false };
-        bins.keep_again(arena, (g, part), address)
-    }
-
-    /// Keeps a medium object hot, if there is room for it.
-    ///
-    /// # Safety
-    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
-    #[inline(always)]
-    #[must_use]
-    pub unsafe fn keep_medium<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        place: InSlab,
-        address: usize,
-    ) -> bool {
-        let Some(bins) = self.medium_bins() else { return false };
-        bins.keep(arena, place, address)
+        bins.keep(arena, (g, part), address)
     }
 
     /// Puts a medium object that is not kept into the outbox, if it is of a slab that some are

@@ -12,13 +12,11 @@
 //! need it, and to nobody when the thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
-//! once: no two of a heap have the same entry in what it knows of them (`known`). Who is
-//! interrupted here by a fork leaves the child with objects that were put here and not taken out,
-//! as far as they count.
+//! once: no two of a heap have the same bit in its filter. Who is interrupted here by a fork leaves
+//! the child with objects that were put here and not taken out, as far as they count.
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES};
-use crate::known::{Entry, Known};
 use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
@@ -67,13 +65,13 @@ impl Hot {
         }
     }
 
-    fn slot(&self, n: u16) -> *mut Entry {
+    fn slot(&self, n: u16) -> *mut usize {
         at(self.slots + usize::from(n) * SLOT)
     }
 
     /// Keeps an object, for which there is room.
     #[inline]
-    fn push(&mut self, object: Entry) {
+    fn push(&mut self, object: usize) {
         debug_assert!(!self.is_full());
         // SAFETY: `keep`, which alone comes here, has looked that there are fewer than there may
         // be, for which there are slots, of this heap's alone.
@@ -85,7 +83,7 @@ impl Hot {
 
     /// The object freed last.
     #[inline]
-    pub(crate) fn last(&self) -> Option<Entry> {
+    pub(crate) fn last(&self) -> Option<usize> {
         let n = self.count.checked_sub(1)?;
         // SAFETY: one that counts was put there.
         Some(unsafe { self.slot(n).read() })
@@ -95,6 +93,13 @@ impl Hot {
     pub(crate) fn look(&mut self) -> Looked {
         Looked { slots: self.slots, was_used: core::mem::take(&mut self.is_used) }
     }
+
+    /// Whether an object is here.
+    #[cold]
+    fn has(&self, object: usize) -> bool {
+        // SAFETY: in so many slots an object was put.
+        (0..self.count).any(|n| unsafe { self.slot(n).read() } == object)
+    }
 }
 
 /// What was seen of the hot objects of a class.
@@ -103,9 +108,16 @@ pub(crate) struct Looked {
     was_used: bool,
 }
 
-/// What the hot objects of all classes of a heap have in common.
+/// Bits of the filter: one for each 2 KiB of 64 MiB, so that it is exact where what a heap keeps
+/// lies no further apart.
+const FILTER_WORDS: usize = 512;
+/// Medium objects start further apart than this.
+const UNIT_SHIFT: u32 = 11;
+
+/// What the hot objects of all classes of a heap have in common. All zero: there are none yet.
 pub(crate) struct AllHot {
-    known: Known,
+    /// A bit for each object. No two have the same, so what has none is not here.
+    filter: [u64; FILTER_WORDS],
     /// Where there are slots for more objects of a class than at first; 0 if there are none.
     far: [usize; MEDIUM_PLACES],
     /// Bytes of objects that there may be of those classes that may have more than at first.
@@ -118,65 +130,49 @@ pub(crate) struct AllHot {
     victim: u8,
 }
 
+/// Where the bit of an object is: the word, and the number of the bit in it.
+#[inline]
+fn place_in_filter(object: usize) -> (usize, u32) {
+    let unit = object >> UNIT_SHIFT;
+    (unit / 64 % FILTER_WORDS, unit as u32 % u64::BITS)
+}
+
 impl AllHot {
-    /// Makes one without anything, where there are zeros.
-    ///
-    /// # Safety
-    /// The place is the caller's, aligned, and zero, and the one that is made is not moved.
-    pub(crate) unsafe fn make_at(place: *mut Self) {
-        // SAFETY: the caller's promise; a part of the place. Zeros will do for the others.
-        unsafe { Known::make_at(&raw mut (*place).known) };
-    }
-
-    /// Sees to it that objects can be kept. Returns whether they can.
+    /// Keeps an object, if there is room, and none with the same bit is here already.
     #[inline]
-    pub(crate) fn prepare<S: System>(&mut self, arena: &Arena<S>) -> bool {
-        self.known.provide(arena)
-    }
-
-    /// Keeps an object, if there is room, and none with the same entry is here already.
-    #[inline]
-    pub(crate) fn keep(&mut self, hot: &mut Hot, object: Entry) -> bool {
-        !self.may_have(object.address()) && self.keep_again(hot, object.address(), object)
-    }
-
-    /// Keeps an object that has an entry, which is not marked as hot, if there is room.
-    #[inline]
-    pub(crate) fn keep_again(&mut self, hot: &mut Hot, address: usize, object: Entry) -> bool {
-        if hot.is_full() {
+    pub(crate) fn keep(&mut self, hot: &mut Hot, object: usize) -> bool {
+        let (word, bit) = place_in_filter(object);
+        // One instruction sets the bit, and tells what it was.
+        let (before, after) = (self.filter[word], self.filter[word] | 1 << bit);
+        if hot.is_full() || before == after {
             return false;
         }
-        self.known.set_hot(address, object);
+        self.filter[word] = after;
         hot.push(object);
         true
     }
 
-    /// The entry at which that of an object is which was hot before it was given out, if it still
-    /// has one.
-    #[inline]
-    pub(crate) fn known(&self, address: usize) -> Entry {
-        self.known.at(address)
-    }
-
     /// Whether an object is one of these.
     #[inline]
-    pub(crate) fn has(&self, address: usize) -> bool {
-        self.known.is_hot(address)
+    pub(crate) fn has(&self, hot: &Hot, object: usize) -> bool {
+        self.may_have(object) && hot.has(object)
     }
 
     /// Whether an object may be here; if not it certainly is not.
     #[inline]
-    pub(crate) fn may_have(&self, address: usize) -> bool {
-        self.known.may_be_hot(address)
+    pub(crate) fn may_have(&self, object: usize) -> bool {
+        let (word, bit) = place_in_filter(object);
+        self.filter[word] >> bit & 1 != 0
     }
 
     /// Takes out the object freed last.
     #[inline]
-    pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<Entry> {
+    pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<usize> {
         let object = hot.last()?;
         hot.count -= 1;
         hot.is_used = true;
-        self.known.set_out(object);
+        let (word, bit) = place_in_filter(object);
+        self.filter[word] &= !(1 << bit);
         Some(object)
     }
 
@@ -280,72 +276,37 @@ impl AllHot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known::ENTRIES;
-    use crate::tables::Part;
     use std::boxed::Box;
-    use std::vec;
     use std::vec::Vec;
 
     /// The hot objects of a class that is the only one.
     struct Only {
         all: Box<AllHot>,
         hot: Hot,
-        // Where they are, and what is known of them.
+        // Where they are.
         _slots: Box<[usize; NEAR]>,
-        _entries: Vec<u64>,
-    }
-
-    impl AllHot {
-        /// Knows what it does in entries of a test's.
-        pub(crate) fn know_in(&mut self, entries: &mut [u64]) {
-            assert_eq!(entries.len(), ENTRIES);
-            self.known.use_entries(entries.as_mut_ptr().expose_provenance());
-        }
-    }
-
-    fn that_knows_nothing() -> Box<AllHot> {
-        // SAFETY: zeros are where it is made.
-        unsafe {
-            let mut all = Box::<AllHot>::new_zeroed();
-            AllHot::make_at(all.as_mut_ptr());
-            all.assume_init()
-        }
-    }
-
-    /// Some object that is there.
-    fn entry(address: usize) -> Entry {
-        Entry::new(address, address / 2048 % 56, Part::new(50, 3))
     }
 
     impl Only {
         fn up_to(most: usize) -> Self {
-            let (mut all, mut entries) = (that_knows_nothing(), vec![0; ENTRIES]);
-            all.know_in(&mut entries);
+            // SAFETY: zeros are valid for each of its fields.
+            let all = unsafe { Box::<AllHot>::new_zeroed().assume_init() };
             let mut slots = Box::new([0; NEAR]);
             let mut hot = Hot::NONE;
             hot.allow(slots.as_mut_ptr().expose_provenance(), most);
-            Self { all, hot, _slots: slots, _entries: entries }
+            Self { all, hot, _slots: slots }
         }
 
         fn keep(&mut self, object: usize) -> bool {
-            self.all.keep(&mut self.hot, entry(object))
+            self.all.keep(&mut self.hot, object)
         }
 
         fn pop(&mut self) -> Option<usize> {
-            self.all.pop(&mut self.hot).map(Entry::address)
+            self.all.pop(&mut self.hot)
         }
 
         fn has(&self, object: usize) -> bool {
-            self.all.has(object)
-        }
-    }
-
-    #[test]
-    fn nothing_is_known_where_there_are_no_entries() {
-        let all = that_knows_nothing();
-        for address in [0, 1 << 11, 0x7fff_ffff_f800] {
-            assert!(!all.may_have(address) && !all.has(address));
-            assert!(!all.known(address).is_of(address + 0x8000, Part::new(50, 3)));
+            self.all.has(&self.hot, object)
         }
     }
 
@@ -354,7 +315,7 @@ mod tests {
         let mut only = Only::up_to(8);
         for object in [0x1000, 0x2000, 0x3000] {
             assert!(only.keep(object));
-            assert_eq!(only.hot.last(), Some(entry(object)));
+            assert_eq!(only.hot.last(), Some(object));
         }
         let taken = core::array::from_fn(|_| only.pop());
         assert_eq!(taken, [Some(0x3000), Some(0x2000), Some(0x1000), None]);
@@ -387,8 +348,8 @@ mod tests {
 
     #[test]
     fn whatever_comes_and_goes_each_object_that_is_kept_is_known() {
-        // 8 MiB apart two have the same entry.
-        let far = 8 << 20;
+        // 64 MiB apart two have the same bit.
+        let far = 64 << 20;
         let (mut only, mut seed) = (Only::up_to(NEAR), 1_usize);
         let mut kept = Vec::new();
         let mut refused = 0;
@@ -410,7 +371,8 @@ mod tests {
                     .all(|&object| !only.has(object + far) || kept.contains(&(object + far)))
             );
             assert_eq!(only.hot.count(), kept.len());
-            assert_eq!(only.all.known.count_hot(), kept.len());
+            let bits: u32 = only.all.filter.iter().map(|word| word.count_ones()).sum();
+            assert_eq!(bits as usize, kept.len());
         }
         assert!(refused > 10, "{refused} were refused");
     }

@@ -33,7 +33,6 @@ pub mod heap;
 mod hot;
 mod hot_runs;
 pub mod invalid;
-mod known;
 pub mod layout;
 pub mod lease;
 pub mod magazine;

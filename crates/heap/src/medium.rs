@@ -6,12 +6,11 @@
 //! those of the slab that the thread is taking from, and the objects that it keeps hot.
 
 use crate::arena::Arena;
-use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES};
+use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES, Starts};
 use crate::free::InSlab;
 use crate::heap::{Heap, Held};
 use crate::hot::{AllHot, Hot, NEAR};
-use crate::known::Entry;
-use crate::layout::{GRANULE, Granule};
+use crate::layout::Granule;
 use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
@@ -54,6 +53,7 @@ impl MediumBin {
 struct AtHand {
     bin: MediumBin,
     hot: Hot,
+    starts: Starts,
 }
 
 /// The slabs that a heap is taking from, and the objects that it keeps hot.
@@ -77,23 +77,22 @@ pub(crate) enum TakenBack {
 
 impl MediumBins {
     /// Makes one without anything where there are zeros, which are left where they will do: most of
-    /// what can be known of objects is never used.
+    /// a filter is never used.
     ///
     /// # Safety
-    /// The place is the caller's, aligned, and zero, and the one that is made is not moved.
+    /// The place is the caller's, aligned, and zero.
     pub(crate) unsafe fn make_at(place: *mut Self) {
         for n in 0..MEDIUM_CLASSES {
-            let none = AtHand { bin: NO_SLAB, hot: Hot::NONE };
+            let starts = medium_class(n).starts();
+            let none = AtHand { bin: NO_SLAB, hot: Hot::NONE, starts };
             // SAFETY: the caller's promise; a part of the place.
             unsafe { (&raw mut (*place).at_hand[n]).write(none) };
         }
-        // SAFETY: as above, and heaps are not moved.
-        unsafe { AllHot::make_at(&raw mut (*place).all_hot) };
     }
 
     /// Objects that there are of a class.
     pub(crate) fn count(&self, class: Class) -> usize {
-        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
+        let AtHand { bin, hot, .. } = &self.at_hand[class.medium_index()];
         bin.free.count_ones() as usize + hot.count()
     }
 
@@ -101,9 +100,9 @@ impl MediumBins {
     /// taking from, if there is one.
     #[inline]
     pub(crate) fn pop(&mut self, class: Class) -> Option<Given> {
-        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
-        if let Some(object) = self.all_hot.pop(hot) {
-            return Some(Given { address: object.address(), zero: false });
+        let AtHand { bin, hot, .. } = &mut self.at_hand[class.medium_index()];
+        if let Some(address) = self.all_hot.pop(hot) {
+            return Some(Given { address, zero: false });
         }
         if bin.free == 0 {
             return None;
@@ -118,11 +117,11 @@ impl MediumBins {
     /// Gives out the object freed last if `from` is odd, or else a free one of the slab that the
     /// heap is taking from: the first from number `from` on, going around.
     pub(crate) fn pop_from(&mut self, class: Class, from: u32) -> Option<Given> {
-        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        let AtHand { bin, hot, .. } = &mut self.at_hand[class.medium_index()];
         if from % 2 == 1
-            && let Some(object) = self.all_hot.pop(hot)
+            && let Some(address) = self.all_hot.pop(hot)
         {
-            return Some(Given { address: object.address(), zero: false });
+            return Some(Given { address, zero: false });
         }
         let Some(n) = bin.first_from(from) else { return self.pop(class) };
         bin.free &= !(1 << n);
@@ -133,49 +132,31 @@ impl MediumBins {
 
     /// The object that [`MediumBins::pop_from`] would give out.
     pub(crate) fn next_from(&self, class: Class, from: u32) -> Option<usize> {
-        let AtHand { bin, hot } = &self.at_hand[class.medium_index()];
+        let AtHand { bin, hot, .. } = &self.at_hand[class.medium_index()];
         let of_slab = || Some(bin.base + bin.first_from(from)? as usize * class.size());
-        let last = || hot.last().map(Entry::address);
-        if from % 2 == 1 { last().or_else(of_slab) } else { of_slab().or_else(last) }
+        if from % 2 == 1 { hot.last().or_else(of_slab) } else { of_slab().or_else(|| hot.last()) }
     }
 
-    /// Keeps an object that was hot before it was given out, if that is still known, there is room
-    /// for it, and it was not free already; or else says no. It is in granule `g`, whose tag says
-    /// `part`.
+    /// Keeps an object, if one starts at an address, there is room for it, and it was not free
+    /// already; or else says no. It is in granule `g`, which is this part of a slab. (What takes
+    /// longer is left to [`MediumBins::take_back`].)
+    // Called for each medium object that is freed: a call of its own costs 20 instructions.
     #[inline(always)]
-    pub(crate) fn keep_again<S: System>(
+    pub(crate) fn keep<S: System>(
         &mut self,
         arena: &Arena<S>,
         (g, part): (Granule, Part),
         object: usize,
     ) -> bool {
-        let entry = self.all_hot.known(object);
-        if !entry.is_of(object, part) {
+        let slab = Granule(g.0 - part.delta());
+        let AtHand { bin, hot, starts } = &mut self.at_hand[Class(part.class()).medium_index()];
+        let Some(index) = starts.object_at(object - arena.tables.address(slab)) else {
             return false;
-        }
-        let (class, index) = (Class(part.class()), entry.index());
-        let place = InSlab { class, slab: Granule(g.0 - part.delta()), index };
-        let AtHand { bin, hot } = &mut self.at_hand[class.medium_index()];
+        };
         // One test for both.
-        let here = if bin.slab == place.slab { bin.free } else { 0 };
-        let free = arena.word(place.slab).mask().free_now().0 | here;
-        free >> index & 1 == 0 && self.all_hot.keep_again(hot, object, entry)
-    }
-
-    /// Keeps an object, if there is room for it and it was not free already; or else says no. (What
-    /// takes longer is left to [`MediumBins::take_back`].)
-    #[inline]
-    pub(crate) fn keep<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        place: InSlab,
-        object: usize,
-    ) -> bool {
-        let AtHand { bin, hot } = &mut self.at_hand[place.class.medium_index()];
-        !hot.is_full()
-            && !arena.word(place.slab).mask().has_free(place.index)
-            && !bin.has(place)
-            && self.all_hot.keep(hot, arena.known_as(place, object))
+        let here = if bin.slab == slab { bin.free } else { 0 };
+        let free = arena.word(slab).mask().free_now().0 | here;
+        free >> index & 1 == 0 && self.all_hot.keep(hot, object)
     }
 
     /// Takes back an object, if there is room for it among those that are kept, or if it is of the
@@ -198,7 +179,7 @@ impl MediumBins {
     /// Whether an object certainly has to go, and is not here already.
     #[inline(always)]
     pub(crate) fn has_no_room(&self, place: InSlab, object: usize) -> bool {
-        let AtHand { bin, hot } = &self.at_hand[place.class.medium_index()];
+        let AtHand { bin, hot, .. } = &self.at_hand[place.class.medium_index()];
         bin.slab != place.slab && hot.is_full() && !self.all_hot.may_have(object)
     }
 
@@ -217,12 +198,12 @@ impl MediumBins {
         object: usize,
     ) -> TakenBack {
         let Self { at_hand, all_hot } = self;
-        let AtHand { bin, hot } = &mut at_hand[place.class.medium_index()];
+        let AtHand { bin, hot, .. } = &mut at_hand[place.class.medium_index()];
         let known_free = arena.word(place.slab).mask().has_free(place.index);
-        if known_free || bin.has(place) || all_hot.has(object) {
+        if known_free || bin.has(place) || all_hot.has(hot, object) {
             return TakenBack::Twice;
         }
-        if all_hot.keep(hot, arena.known_as(place, object)) {
+        if all_hot.keep(hot, object) {
             return TakenBack::Kept;
         }
         if bin.slab == place.slab {
@@ -262,12 +243,6 @@ fn everything(class: Class) -> u64 {
 }
 
 impl<S: System> Arena<S> {
-    /// What a heap has to know of an object.
-    fn known_as(&self, InSlab { class, slab, index }: InSlab, object: usize) -> Entry {
-        let delta = (object - self.tables.address(slab)) / GRANULE;
-        Entry::new(object, index, Part::new(class.0, delta as u8))
-    }
-
     /// Gives out a medium object. `None` when there is no memory.
     pub(crate) fn take_medium(
         &self,
@@ -293,13 +268,10 @@ impl<S: System> Arena<S> {
             Some(bin) => bin,
             None => self.find_medium_slab(heap, class, account)?,
         };
-        let MediumBins { at_hand, all_hot } = bins;
-        let at_hand = &mut at_hand[class.medium_index()];
+        let at_hand = &mut bins.at_hand[class.medium_index()];
         at_hand.bin = bin;
-        if all_hot.prepare(self) {
-            let heaps = self.leases.exclusive_made().into();
-            at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
-        }
+        let heaps = self.leases.exclusive_made().into();
+        at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
         bins.pop(class)
     }
 
@@ -440,7 +412,7 @@ impl<S: System> Arena<S> {
             && let Some(object) = all_hot.pop(hot)
         {
             // What is not an object of the class any more was freed twice, and is lost.
-            let found = self.object_at(object.address()).filter(|found| found.class == class);
+            let found = self.object_at(object).filter(|found| found.class == class);
             if let Some(InSlab { slab, index, .. }) = found {
                 *place = (slab, 1 << index);
                 count += 1;
@@ -476,9 +448,7 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known::ENTRIES;
     use std::boxed::Box;
-    use std::vec;
 
     #[test]
     fn what_will_be_given_out_is_known_before() {
@@ -490,15 +460,12 @@ mod tests {
                 MediumBins::make_at(bins.as_mut_ptr());
                 bins.assume_init()
             };
-            let (mut slots, mut entries) = ([0_usize; NEAR], vec![0; ENTRIES]);
-            bins.all_hot.know_in(&mut entries);
+            let mut slots = [0; NEAR];
             let MediumBins { at_hand, all_hot } = &mut *bins;
-            let AtHand { bin, hot } = &mut at_hand[class.medium_index()];
+            let AtHand { bin, hot, .. } = &mut at_hand[class.medium_index()];
             *bin = MediumBin::new(0x90_0000_8421, Granule(5), 0x10_0000, 40);
             hot.allow(slots.as_mut_ptr().expose_provenance(), 3);
-            for address in [0x50_0000, 0x60_0000] {
-                assert!(all_hot.keep(hot, Entry::new(address, 1, Part::new(class.0, 0))));
-            }
+            assert!(all_hot.keep(hot, 0x50_0000) && all_hot.keep(hot, 0x60_0000));
             for left in (0..8).rev() {
                 let next = bins.next_from(class, from);
                 assert_eq!(next, bins.pop_from(class, from).map(|given| given.address));

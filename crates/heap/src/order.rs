@@ -13,18 +13,18 @@ pub const DEBUGGING: &Rank = &Rank::new(0, "debugging mode");
 pub(crate) const PURGE: &Rank = &Rank::new(1, "purging");
 /// Held while making a heap.
 pub(crate) const LEASES: &Rank = &Rank::new(2, "leases");
+/// Held while making magazines.
+pub(crate) const MAGAZINES: &Rank = &Rank::new(3, "magazines");
 /// Held while making an outbox.
-pub(crate) const OUTBOXES: &Rank = &Rank::new(3, "outboxes");
+pub(crate) const OUTBOXES: &Rank = &Rank::new(4, "outboxes");
 /// Held while making what a thread has in hardened mode.
-pub(crate) const HARDENED: &Rank = &Rank::new(4, "hardened threads");
+pub(crate) const HARDENED: &Rank = &Rank::new(5, "hardened threads");
 /// Held by a thread that begins in hardened mode, or makes sure that there is no other.
-pub(crate) const LOOKING: &Rank = &Rank::new(5, "hardened looking");
+pub(crate) const LOOKING: &Rank = &Rank::new(6, "hardened looking");
 /// That of the freed runs which are ready, in hardened mode.
-pub(crate) const READY: &Rank = &Rank::new(6, "hardened runs");
+pub(crate) const READY: &Rank = &Rank::new(7, "hardened runs");
 /// A heap's.
-pub(crate) const HEAP: &Rank = &Rank::new(7, "heap");
-/// Held while making magazines, which a shared heap may want.
-pub(crate) const MAGAZINES: &Rank = &Rank::new(8, "magazines");
+pub(crate) const HEAP: &Rank = &Rank::new(8, "heap");
 /// That of the pool of a class.
 pub(crate) const POOL: &Rank = &Rank::new(9, "pool");
 /// That of the list of what could not be made accessible.

@@ -149,49 +149,29 @@ unsafe fn deallocate_medium(
 ) {
     // SAFETY: the caller gives the object up.
     unsafe {
-        if cache.keep_medium_again(arena, (g, part), object.addr()) {
+        if cache.keep_medium(arena, (g, part), object.addr()) {
             cache.set_busy(false);
             return;
         }
-        deallocate_medium_not_known(object, cache);
+        deallocate_medium_elsewhere(object, cache);
     }
 }
 
-/// Takes back a medium object of which it is not known where it is in its slab. The thread is
-/// marked as busy.
+/// Takes back a medium object that is not kept hot. The thread is marked as busy.
 #[inline(never)]
-unsafe fn deallocate_medium_not_known(object: *mut u8, cache: &mut ThreadCache) {
+unsafe fn deallocate_medium_elsewhere(object: *mut u8, cache: &mut ThreadCache) {
     let arena = process::existing_arena();
     let place = arena.and_then(|arena| Some((arena, arena.object_at(object.addr())?)));
     let Some((arena, place)) = place else {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_after_all(object, cache) };
     };
-    // SAFETY: as above.
-    if unsafe { cache.keep_medium(arena, place, object.addr()) } {
-        cache.set_busy(false);
-        return;
-    }
-    let InSlab { class, slab, index } = place;
-    // SAFETY: as above.
-    unsafe { deallocate_medium_elsewhere(object, cache, arena, slab, index, class) }
-}
-
-/// Takes back a medium object that is not kept hot. The thread is marked as busy.
-#[inline(never)]
-unsafe fn deallocate_medium_elsewhere(
-    object: *mut u8,
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    slab: Granule,
-    index: usize,
-    class: Class,
-) {
     // SAFETY: the caller gives the object up, and found it there.
-    if unsafe { cache.post_medium(InSlab { class, slab, index }, object.addr()) } {
+    if unsafe { cache.post_medium(place, object.addr()) } {
         cache.set_busy(false);
         return;
     }
+    let InSlab { slab, index, .. } = place;
     // SAFETY: as above.
     unsafe { deallocate_medium_rarely(object, cache, arena, slab, index) }
 }

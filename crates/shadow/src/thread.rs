@@ -99,11 +99,10 @@ impl<'a, S: System> Thread<'a, S> {
                     return Ok(());
                 }
                 if let Found::Medium(g, part) = arena.slab_at(address)
-                    && (cache.keep_medium_again(arena, (g, part), address)
-                        || arena.object_in(g, part, address).is_some_and(|place| {
-                            cache.keep_medium(arena, place, address)
-                                || cache.post_medium(place, address)
-                        }))
+                    && (cache.keep_medium(arena, (g, part), address)
+                        || arena
+                            .object_in(g, part, address)
+                            .is_some_and(|place| cache.post_medium(place, address)))
                 {
                     return Ok(());
                 }

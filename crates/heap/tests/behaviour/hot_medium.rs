@@ -170,8 +170,8 @@ fn what_a_thread_keeps_is_given_up_before_memory_is_refused() {
     }
 }
 
-/// Objects of a size that were hot before they were given out, so many, whose entries are theirs.
-fn known(thread: &mut Thread<Fake>, size: usize, count: usize) -> Vec<usize> {
+/// So many objects of a size that were hot before they were given out.
+fn hot_before(thread: &mut Thread<Fake>, size: usize, count: usize) -> Vec<usize> {
     come_and_go(thread, size, count, LONG);
     (0..count).map(|_| thread.alloc(size).unwrap()).collect()
 }
@@ -181,7 +181,7 @@ fn where_another_thread_freed_an_object_its_place_may_be_of_another_size() {
     for (before, after) in [(16_384, 4096), (4096, 16_384), (9216, 3072), (3072, 9216)] {
         let estate = Estate::new(Fake::new());
         let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
-        let objects = known(&mut first, before, 64);
+        let objects = hot_before(&mut first, before, 64);
         first.cache.trim(estate.arena()).unwrap();
         second.free_all(objects.iter().copied());
         second.cache.trim(estate.arena()).unwrap();
@@ -206,7 +206,7 @@ fn an_object_that_another_thread_has_freed_already_is_found_out() {
     let estate = Estate::new(Fake::new());
     let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
     let size = 4096;
-    let objects = known(&mut first, size, 64);
+    let objects = hot_before(&mut first, size, 64);
     // Some of each slab stay, so that no slab goes.
     let (gone, left): (Vec<_>, Vec<_>) =
         objects.iter().partition(|&address| address / size % 4 > 0);
@@ -225,29 +225,4 @@ fn an_object_that_another_thread_has_freed_already_is_found_out() {
     }
     first.free_all(left);
     first.free(taken);
-}
-
-#[test]
-fn where_there_is_no_memory_to_know_medium_objects_in_none_stay_hot() {
-    let estate = Estate::new(Fake::new());
-    let mut threads: Vec<_> = (0..6).map(|_| Thread::new(&estate)).collect();
-    let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
-    let (size, system) = (5000, estate.arena().system());
-    let slab = usize::from(Class::of_medium(size).info().capacity);
-    // The first that wants one finds no room with the magazines of all, and gets no more.
-    system.fail_after(0);
-    let thread = &mut threads[0];
-    let objects: Vec<_> = (0..2 * slab).map(|_| thread.alloc(size).unwrap()).collect();
-    thread.free_all(objects.iter().copied());
-    let left = at_hand(thread, size);
-    assert!(left <= slab, "{left}, and not only what is left of a slab of {slab}");
-    for &address in &objects {
-        assert!(thread.try_free(address).is_err());
-    }
-    system.recover();
-    come_and_go(thread, size, 4 * slab, LONG);
-    assert!(at_hand(thread, size) >= 4 * slab);
-    for (thread, object) in threads.iter_mut().zip(small) {
-        thread.free(object);
-    }
 }
