@@ -33,7 +33,7 @@ pub(crate) const RUN_IN_USE: Part = Part(RUN as u16);
 
 impl Part {
     #[inline]
-    pub(crate) fn new(class: u8, delta: u8) -> Self {
+    fn new(class: u8, delta: u8) -> Self {
         Self(u16::from_le_bytes([class, delta]))
     }
 
