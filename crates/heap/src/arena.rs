@@ -516,6 +516,7 @@ impl<S: System> Arena<S> {
                 unsafe { self.end_lease(heap) };
             }
         }
+        self.count_run_sharers();
     }
 
     fn every_lock(&self, act: impl Fn(&Lock)) {

@@ -209,6 +209,13 @@ impl<S: System> Arena<S> {
         }
     }
 
+    /// Counts those who share hot runs anew: in the child of a fork, which may have come when one
+    /// had said so, and had not been counted.
+    pub(crate) fn count_run_sharers(&self) {
+        let sharers = self.all_heaps().filter(|heap| heap.hot_runs.shares.load(Ordering::Relaxed));
+        self.run_sharers.store(sharers.count() as u32, Ordering::Relaxed);
+    }
+
     /// Gives as many granules of hot runs back as the leaseholder has just claimed of memory that
     /// was not used before, so that a program that grows takes what is there first the next time.
     pub(crate) fn note_grown(&self, heap: &Heap, count: u32, account: &Account) {
@@ -350,6 +357,7 @@ impl ThreadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_sys::fake::Fake;
 
     #[test]
     fn runs_of_one_bin_differ_by_less_than_an_eighth() {
@@ -382,5 +390,19 @@ mod tests {
         hot.note_claimed(100, 10);
         assert!(hot.wants(10) && !hot.wants(11));
         assert_eq!(hot.limit(), 10);
+    }
+
+    #[test]
+    fn in_the_child_of_a_fork_those_who_share_are_counted_anew() {
+        let place = Arena::create(Fake::new()).unwrap();
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        // One left that had not been counted yet.
+        arena.run_sharers.store(u32::MAX, Ordering::Relaxed);
+        arena.lock_all();
+        arena.after_fork_in_child(None);
+        assert_eq!(arena.run_sharers.load(Ordering::Relaxed), 0);
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
     }
 }
