@@ -70,13 +70,23 @@ impl Catalogue {
         if looks_like_a_path(wanted) {
             return self.given(wanted);
         }
-        let choice = Choice::parse(wanted)?;
+        let choice = match Choice::parse(wanted) {
+            Ok(choice) => choice,
+            Err(failure) => return self.listed(wanted)?.ok_or(failure),
+        };
         choice.among(match (choice.known.name, choice.known.modelled()) {
             (FREEHOLD, _) => vec![self.freehold()?],
             (SYSTEM, _) => vec![self.system()?],
             (_, None) => self.finder.installed(choice.known),
             (_, Some(model)) => self.model(model)?,
         })
+    }
+
+    /// The allocator that is listed under a name which is not that of its family: one of several
+    /// whose versions do not tell them apart.
+    fn listed(&self, name: &str) -> Result<Option<Allocator>, Failure> {
+        let found = self.list(&[])?.found.into_iter().find(|own| own.name == name);
+        Ok(found.map(|own| Allocator { name: own.family.clone().unwrap_or(own.name), ..own }))
     }
 
     /// The allocators that a user means, each under a name of its own.

@@ -103,7 +103,11 @@ pub(crate) fn installed_libraries() -> Vec<(String, String)> {
 
 /// What a name is without the version behind it.
 pub(crate) fn family(name: &str) -> &str {
-    name.split('@').next().unwrap_or_default()
+    let name = name.split('@').next().unwrap_or_default();
+    match name.rsplit_once('-') {
+        Some((family, number)) if number.parse::<u32>().is_ok() => family,
+        _ => name,
+    }
 }
 
 /// Says that a test, or a part of it, was not run.

@@ -45,7 +45,9 @@ fn every_found_allocator_is_recognised_in_a_process_that_preloads_it() {
         assert_eq!(live["family"], family(name));
         assert_eq!(live["linkage"], "preloaded");
         assert_eq!(live["path"], path.as_str());
-        run(&["which", "--expect", name, &process.pid()]).with(0);
+        // A number tells one file from another of the same kind, and not what it is.
+        let expected = if name.contains('@') { name } else { family(name) };
+        run(&["which", "--expect", expected, &process.pid()]).with(0);
         run(&["which", "--expect", path, &process.pid()]).with(0);
         run(&["which", "--expect", "system", &process.pid()]).with(5);
     }
