@@ -95,7 +95,10 @@ impl Class {
     #[inline]
     pub fn of_medium(size: usize) -> Self {
         debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
-        Self(MEDIUM_CLASS[size.div_ceil(MEDIUM_STEP)])
+        let class = Self(MEDIUM_CLASS[size.div_ceil(MEDIUM_STEP)]);
+        // SAFETY: the table has no others.
+        unsafe { core::hint::assert_unchecked(class.is_medium()) };
+        class
     }
 
     /// The smallest class for `size` bytes at a multiple of `align` (a power of two); `None` when
@@ -169,7 +172,7 @@ impl Class {
     #[inline]
     pub(crate) fn starts(self) -> Starts {
         let info = self.info();
-        Starts { reciprocal: info.reciprocal, span: info.span }
+        Starts { reciprocal: info.reciprocal, capacity: info.capacity.into() }
     }
 }
 
@@ -178,7 +181,7 @@ impl Class {
 #[derive(Clone, Copy)]
 pub(crate) struct Starts {
     reciprocal: u64,
-    span: u32,
+    capacity: u32,
 }
 
 impl Starts {
@@ -188,7 +191,8 @@ impl Starts {
         let product = u128::from(self.reciprocal) * offset as u128;
         // Below the reciprocal is what multiples of the size leave over, and nothing else does.
         let starts = (product as u64) < self.reciprocal;
-        (starts && offset < self.span as usize).then_some((product >> 64) as usize)
+        let number = (product >> 64) as usize;
+        (starts && number < self.capacity as usize).then_some(number)
     }
 }
 
@@ -315,10 +319,10 @@ pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     table
 };
 
-/// The class of each medium size, indexed by the steps that it takes.
+/// The class of each medium size, indexed by the steps that it takes; for less than any the first.
 static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP + 1] = {
     let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP + 1];
-    let (mut i, mut class) = (0, FIRST);
+    let (mut i, mut class) = (0, 1 + SMALL_CLASSES);
     while i < table.len() {
         while size_of_class(class) < i * MEDIUM_STEP {
             class += 1;

@@ -12,7 +12,7 @@
 //! need it, and to nobody when the thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
-//! once: no two of a heap have the same bit in its filter. Who is interrupted here by a fork leaves
+//! once: no two of a heap have the same place in its filter. Who is interrupted here by a fork leaves
 //! the child with objects that were put here and not taken out, as far as they count.
 
 use crate::arena::Arena;
@@ -33,9 +33,9 @@ pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_PLACES];
 pub(crate) struct Hot {
     /// Where the first one is; 0 before the heap has wanted one. Changes only while there is none.
     slots: usize,
-    count: u16,
+    count: u32,
     /// How many there may be: none before the heap has wanted one.
-    most: u16,
+    most: u32,
     /// Whether one was taken since it was looked whether that is so.
     is_used: bool,
 }
@@ -46,7 +46,7 @@ impl Hot {
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.count.into()
+        self.count as usize
     }
 
     /// Whether there are as many as there may be.
@@ -61,12 +61,12 @@ impl Hot {
             self.slots = near;
         }
         if self.slots == near {
-            self.most = most.min(NEAR) as u16;
+            self.most = most.min(NEAR) as u32;
         }
     }
 
-    fn slot(&self, n: u16) -> *mut usize {
-        at(self.slots + usize::from(n) * SLOT)
+    fn slot(&self, n: u32) -> *mut usize {
+        at(self.slots + n as usize * SLOT)
     }
 
     /// Keeps an object, for which there is room.
@@ -108,16 +108,17 @@ pub(crate) struct Looked {
     was_used: bool,
 }
 
-/// Bits of the filter: one for each 2 KiB of 64 MiB, so that it is exact where what a heap keeps
-/// lies no further apart.
-const FILTER_WORDS: usize = 512;
+/// Places of the filter: one for each 2 KiB of 32 MiB, so that it is exact where what a heap keeps
+/// lies no further apart. Of bytes, since bits would take as many instructions again; no more of
+/// them are touched than there is memory that was kept.
+const FILTER_PLACES: usize = 1 << 14;
 /// Medium objects start further apart than this.
 const UNIT_SHIFT: u32 = 11;
 
 /// What the hot objects of all classes of a heap have in common. All zero: there are none yet.
 pub(crate) struct AllHot {
-    /// A bit for each object. No two have the same, so what has none is not here.
-    filter: [u64; FILTER_WORDS],
+    /// Where objects are here. No two have the same place, so that what has none is not here.
+    filter: [bool; FILTER_PLACES],
     /// Where there are slots for more objects of a class than at first; 0 if there are none.
     far: [usize; MEDIUM_PLACES],
     /// Bytes of objects that there may be of those classes that may have more than at first.
@@ -130,24 +131,21 @@ pub(crate) struct AllHot {
     victim: u8,
 }
 
-/// Where the bit of an object is: the word, and the number of the bit in it.
+/// The place of an object in the filter.
 #[inline]
-fn place_in_filter(object: usize) -> (usize, u32) {
-    let unit = object >> UNIT_SHIFT;
-    (unit / 64 % FILTER_WORDS, unit as u32 % u64::BITS)
+fn place_in_filter(object: usize) -> usize {
+    (object >> UNIT_SHIFT) % FILTER_PLACES
 }
 
 impl AllHot {
-    /// Keeps an object, if there is room, and none with the same bit is here already.
+    /// Keeps an object, if there is room, and none with the same place is here already.
     #[inline]
     pub(crate) fn keep(&mut self, hot: &mut Hot, object: usize) -> bool {
-        let (word, bit) = place_in_filter(object);
-        // One instruction sets the bit, and tells what it was.
-        let (before, after) = (self.filter[word], self.filter[word] | 1 << bit);
-        if hot.is_full() || before == after {
+        let place = &mut self.filter[place_in_filter(object)];
+        if hot.is_full() || *place {
             return false;
         }
-        self.filter[word] = after;
+        *place = true;
         hot.push(object);
         true
     }
@@ -161,8 +159,7 @@ impl AllHot {
     /// Whether an object may be here; if not it certainly is not.
     #[inline]
     pub(crate) fn may_have(&self, object: usize) -> bool {
-        let (word, bit) = place_in_filter(object);
-        self.filter[word] >> bit & 1 != 0
+        self.filter[place_in_filter(object)]
     }
 
     /// Takes out the object freed last.
@@ -171,8 +168,7 @@ impl AllHot {
         let object = hot.last()?;
         hot.count -= 1;
         hot.is_used = true;
-        let (word, bit) = place_in_filter(object);
-        self.filter[word] &= !(1 << bit);
+        self.filter[place_in_filter(object)] = false;
         Some(object)
     }
 
@@ -214,7 +210,7 @@ impl AllHot {
     ) -> bool {
         let far = &mut self.far[class.medium_index()];
         let is_far = *far != 0 && hot.slots == *far;
-        let before = usize::from(hot.most);
+        let before = hot.most as usize;
         let wanted = retain::more_hot(before, too_few, class.size());
         if wanted == before || hot.slots == 0 {
             return true;
@@ -237,7 +233,7 @@ impl AllHot {
         hot.slots = *far;
         // Second: in the child of a fork there are slots for as many as there may be.
         compiler_fence(Ordering::SeqCst);
-        hot.most = deeper as u16;
+        hot.most = deeper as u32;
         self.allowed += (deeper - counted) * class.size();
         deeper == wanted
     }
@@ -248,7 +244,7 @@ impl AllHot {
         debug_assert!(hot.count == 0);
         let far = self.far[class.medium_index()];
         if far != 0 && hot.slots == far {
-            let bytes = usize::from(hot.most) * class.size();
+            let bytes = hot.most as usize * class.size();
             // More than was counted in the child of a fork that came between.
             self.allowed = self.allowed.saturating_sub(bytes);
         }
@@ -348,8 +344,8 @@ mod tests {
 
     #[test]
     fn whatever_comes_and_goes_each_object_that_is_kept_is_known() {
-        // 64 MiB apart two have the same bit.
-        let far = 64 << 20;
+        // 32 MiB apart two have the same place.
+        let far = 32 << 20;
         let (mut only, mut seed) = (Only::up_to(NEAR), 1_usize);
         let mut kept = Vec::new();
         let mut refused = 0;
@@ -371,8 +367,8 @@ mod tests {
                     .all(|&object| !only.has(object + far) || kept.contains(&(object + far)))
             );
             assert_eq!(only.hot.count(), kept.len());
-            let bits: u32 = only.all.filter.iter().map(|word| word.count_ones()).sum();
-            assert_eq!(bits as usize, kept.len());
+            let places = only.all.filter.iter().filter(|&&is_taken| is_taken);
+            assert_eq!(places.count(), kept.len());
         }
         assert!(refused > 10, "{refused} were refused");
     }

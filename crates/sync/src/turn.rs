@@ -199,7 +199,9 @@ impl Summons {
     #[inline(always)]
     fn is_for(&self, turn: &Turn) -> bool {
         // Acquire: see `CORRECT`.
-        self.0.load(Ordering::Acquire) == Self::name(turn.address())
+        let name = self.0.load(Ordering::Acquire);
+        // First whether anybody is, which is rare: the thread need not find out its name for that.
+        name != NOBODY && is_name_of(name, turn)
     }
 
     /// Waits while the thread is summoned.
@@ -220,6 +222,12 @@ impl Summons {
             loom::thread::yield_now();
         }
     }
+}
+
+/// Whether a name is that of a thread.
+#[cold]
+fn is_name_of(name: u32, turn: &Turn) -> bool {
+    name == Summons::name(turn.address())
 }
 
 #[cfg(not(loom))]

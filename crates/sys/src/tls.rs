@@ -75,16 +75,19 @@ macro_rules! thread_storage {
         #[cfg(target_arch = "x86_64")]
         #[inline]
         $visibility fn $name() -> *mut $type {
-            let thread: usize;
-            // SAFETY: on x86-64 the word at the thread pointer is the thread pointer itself.
+            let storage: usize;
+            // SAFETY: on x86-64 the word at the thread pointer is the thread pointer itself, and
+            // the loader has put the distance into the table of offsets. (The sum is made here: the
+            // compiler would leave that to whoever uses it, each time.)
             unsafe {
                 core::arch::asm!(
                     "mov {0}, fs:[0]",
-                    out(reg) thread,
-                    options(pure, readonly, nostack, preserves_flags),
+                    concat!("add {0}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                    out(reg) storage,
+                    options(pure, readonly, nostack),
                 );
             }
-            core::ptr::with_exposed_provenance_mut(thread.wrapping_add(distance()))
+            core::ptr::with_exposed_provenance_mut(storage)
         }
 
         $(#[$doc])*
