@@ -12,8 +12,8 @@
 //! need it, and to nobody when the thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
-//! once: no two of a heap have the same place in its filter. Who is interrupted here by a fork leaves
-//! the child with objects that were put here and not taken out, as far as they count.
+//! once: no two of a heap have the same place in its filter. Who is interrupted here by a fork
+//! leaves the child with objects that were put here and not taken out, as far as they count.
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES};
