@@ -165,8 +165,8 @@ impl<S: System> Arena<S> {
         self.all_heaps().map(|heap| heap.hot_runs.granules() as usize).sum()
     }
 
-    /// Notes that the leaseholder of a heap claims a run of so many granules, and gives hot ones
-    /// back if there are more than may be by now.
+    /// Notes that the leaseholder of a heap claims a run of so many granules, since none of those
+    /// that are hot would do, and gives hot ones back if there are more than may be by now.
     pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
         // More than a little only where somebody takes it from threads that rest, or where there
         // is one thread, to which all that is free belongs as well.
@@ -181,7 +181,8 @@ impl<S: System> Arena<S> {
             retain::hot_run_granules(used, self.leases.exclusive_made().into())
         };
         hot.note_claimed(count, most);
-        while hot.granules() > most && self.give_back_hot(hot, account) {}
+        let left = retain::hot_runs_left(hot.granules(), count, most);
+        while hot.granules() > left && self.give_back_hot(hot, account) {}
     }
 
     /// How many granules of hot runs a heap may keep that shares what there may be with the others

@@ -164,7 +164,8 @@ impl<S: System> Arena<S> {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let time = self.system.milliseconds();
-        let kept = self.count_down(time, used, 0);
+        let hot = self.hot_granules() * GRANULE;
+        let kept = purge::Recent { hot, ..self.count_down(time, used, 0) };
         let trim = if self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
         let excess = purge::excess(dirty, kept.helped_bound(used), 0).max(trim).min(purge::STEP);
         if excess == 0 || !self.purger.lock.try_acquire() {
@@ -262,7 +263,9 @@ impl<S: System> Arena<S> {
         let now = self.granules_in_use();
         let (mut dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let time = self.system.milliseconds();
-        let keep = self.count_down(time, used, 0).idle_bound(used, demand);
+        let hot = self.hot_granules() * GRANULE;
+        let keep = purge::Recent { hot, ..self.count_down(time, used, 0) };
+        let keep = keep.idle_bound(used, demand);
         let worth = if keep < GRANULE { 1 } else { WORTH_PURGING };
         // A step at a time, so that a fork need not wait long for the lock.
         while dirty > keep && self.purger.lock.try_acquire() {
@@ -332,7 +335,7 @@ impl<S: System> Arena<S> {
         if since >= purge::HALF_LIFE_MILLISECONDS {
             purger.counted.store(time, Ordering::Relaxed);
         }
-        purge::Recent { peak, boost, gaps }
+        purge::Recent { peak, boost, gaps, hot: 0 }
     }
 
     /// Purges everything that is free and dirty, and the tables of what is wholly free. Returns the

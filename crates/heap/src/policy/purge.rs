@@ -89,6 +89,9 @@ pub struct Recent {
     /// The part of it that runs of several blocks regretted. They fit into few of the holes between
     /// others of their kind, so that what is free and dirty must be more than what they will want.
     pub gaps: usize,
+    /// Of what is in use now the hot runs: as good as free for who wants such a run, so that so
+    /// much less need stay beyond the peak. Left at 0 by who would have to look at every heap.
+    pub hot: usize,
 }
 
 impl Recent {
@@ -126,7 +129,7 @@ impl Recent {
 
     /// What may stay for a moment beyond what was in use at the recent peak.
     fn beyond(self, used: usize) -> usize {
-        HELPED_FLOOR.max(self.peak.max(used) / HELPED_SHARE)
+        HELPED_FLOOR.max((self.peak.max(used) / HELPED_SHARE).saturating_sub(self.hot))
     }
 
     /// The dirty free bytes that the background thread leaves: of those that may stay what two
@@ -185,8 +188,12 @@ mod tests {
 
     #[test]
     fn the_bound_follows_what_is_in_use_and_was_until_now() {
-        let recent =
-            |peak: usize, boost: usize| Recent { peak: peak << 20, boost: boost << 20, gaps: 0 };
+        let recent = |peak: usize, boost: usize| Recent {
+            peak: peak << 20,
+            boost: boost << 20,
+            gaps: 0,
+            hot: 0,
+        };
         assert_eq!(recent(0, 0).bound(0), FLOOR);
         assert_eq!(recent(800, 0).bound(800 << 20), 100 << 20);
         // The boost alone keeps nothing that was not in use a moment ago.
@@ -205,13 +212,18 @@ mod tests {
 
     #[test]
     fn with_help_what_was_in_use_until_now_may_stay_and_little_more() {
-        let recent = |peak: usize| Recent { peak: peak << 20, boost: 1 << 30, gaps: 0 };
+        let recent = |peak: usize| Recent { peak: peak << 20, boost: 1 << 30, gaps: 0, hot: 0 };
         assert_eq!(recent(320).helped_bound(20 << 20), (300 + 20) << 20);
         assert_eq!(recent(320).helped_bound(320 << 20), 20 << 20);
         assert_eq!(recent(20).helped_bound(20 << 20), HELPED_FLOOR);
         assert_eq!(recent(0).helped_bound(0), HELPED_FLOOR);
         // The peak that is known may be older than what is in use now.
         assert_eq!(recent(0).helped_bound(320 << 20), 20 << 20);
+        // Hot runs do as well as what is free and dirty.
+        let with_hot = |hot: usize| Recent { hot: hot << 20, ..recent(320) };
+        assert_eq!(with_hot(8).helped_bound(320 << 20), 12 << 20);
+        assert_eq!(with_hot(19).helped_bound(320 << 20), HELPED_FLOOR);
+        assert_eq!(with_hot(30).helped_bound(320 << 20), HELPED_FLOOR);
         assert_eq!(recent(320).left_bound(320 << 20), (20 << 20) + LEFT);
     }
 
@@ -224,7 +236,7 @@ mod tests {
 
     #[test]
     fn of_what_is_beyond_the_recent_peak_half_of_what_may_stay_for_a_moment_stays() {
-        let recent = Recent { peak: 320 << 20, boost: 0, gaps: 0 };
+        let recent = Recent { peak: 320 << 20, boost: 0, gaps: 0, hot: 0 };
         assert_eq!(recent.trim(120 << 20, 220 << 20), 5 << 20);
         assert_eq!(recent.trim(320 << 20, 20 << 20), 5 << 20);
         assert_eq!(recent.trim(320 << 20, 14 << 20), 2 << 20);
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn gaps_may_stay_between_what_is_in_use_and_go_with_it() {
-        let recent = Recent { peak: 300 << 20, boost: 0, gaps: 100 << 20 };
+        let recent = Recent { peak: 300 << 20, boost: 0, gaps: 100 << 20, hot: 0 };
         assert_eq!(recent.bound(300 << 20), 100 << 20);
         assert_eq!(recent.helped_bound(300 << 20), 100 << 20);
         assert_eq!(recent.bound(100 << 20), 75 << 20);
@@ -249,7 +261,7 @@ mod tests {
     fn after_half_a_second_without_claims_nothing_may_stay() {
         let (busy, idle) = ([0, 0, 0, 0, 1 << 30], [0; TICKS_REMEMBERED]);
         assert_eq!(TICKS_REMEMBERED as u64 * TICK_MILLISECONDS, 500);
-        let recent = Recent { peak: 1 << 30, boost: 0, gaps: 0 };
+        let recent = Recent { peak: 1 << 30, boost: 0, gaps: 0, hot: 0 };
         assert_eq!(recent.idle_bound(0, demand(busy)), (1 << 30) + (64 << 20));
         assert_eq!(recent.idle_bound(0, demand(idle)), 0);
         assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), HELPED_FLOOR);

@@ -160,6 +160,15 @@ pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
     ((all / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
+/// How many of so many granules of `hot` runs a heap keeps, of the `most` that there may be, when a
+/// run of `count` granules is wanted and none of them would do: what is more than half of the most
+/// makes room for it. So a program with buffers of one length, or a few, keeps them all, and one of
+/// random lengths takes less beyond what it has in use.
+pub fn hot_runs_left(hot: u32, count: u32, most: u32) -> u32 {
+    let least = (most / 2).max((HOT_RUN_BYTES_LEAST / GRANULE) as u32);
+    hot.saturating_sub(count).max(least).min(hot).min(most)
+}
+
 /// The largest objects that go to other heaps' inboxes. A few larger ones that wait there are as
 /// much memory as many small ones: they go home to their slabs.
 pub const PARCEL_MAX: usize = 1024;
@@ -278,6 +287,16 @@ mod tests {
             assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
             assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);
         }
+    }
+
+    #[test]
+    fn what_is_more_than_half_of_the_hot_runs_makes_room_for_others() {
+        let left = |hot| hot_runs_left(hot, 10, 100);
+        assert_eq!([0, 7, 50, 55, 60, 99, 130, 300].map(left), [0, 7, 50, 50, 50, 89, 100, 100]);
+        assert_eq!(
+            [(2, 2), (3, 3), (9, 3)].map(|(hot, most)| hot_runs_left(hot, 10, most)),
+            [2; 3]
+        );
     }
 
     #[test]

@@ -301,3 +301,29 @@ fn what_a_program_grows_by_is_taken_from_hot_runs() {
         thread.free_all(objects);
     }
 }
+
+#[test]
+fn half_of_the_hot_runs_make_room_for_runs_of_another_length() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let much = thread.alloc(64 << 20).unwrap();
+    // Free and dirty, so that what is taken is not what the program grows by.
+    let dirty = thread.alloc(7 << 20).unwrap();
+    let runs: Vec<_> = (0..35).map(|_| thread.alloc(7 * GRANULE).unwrap()).collect();
+    thread.cache.trim(estate.arena()).unwrap();
+    thread.free(dirty);
+    thread.cache.trim(estate.arena()).unwrap();
+    let before = claimed(&estate) - 35 * 7;
+    thread.free_all(runs);
+    assert_eq!(claimed(&estate), before + 35 * 7, "of 8 MiB what is less than that stays");
+    let other: Vec<_> = (0..10).map(|_| thread.alloc(10 * GRANULE).unwrap()).collect();
+    let hot = claimed(&estate) - before - other.len() * 10;
+    // Those of a run's length more or less.
+    assert!((128 - 7..=128).contains(&hot), "{hot} granules are hot");
+    let rest: Vec<_> = (0..10).map(|_| thread.alloc(10 * GRANULE).unwrap()).collect();
+    let still = claimed(&estate) - before - (other.len() + rest.len()) * 10;
+    assert_eq!(still, hot, "the other half stays");
+    thread.free_all(other);
+    thread.free_all(rest);
+    thread.free(much);
+}

@@ -145,6 +145,31 @@ fn the_background_thread_purges_in_steps_until_nothing_is_left_to_it() {
     thread.free_all(stay);
 }
 
+/// How much stays free and dirty, of more, when so many runs of 200 KiB are hot.
+fn stays_beside_hot_runs(runs: usize) -> usize {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let [thread, ..] = &mut threads(&estate);
+    let much = thread.alloc(160 << 20).unwrap();
+    let stay = holes(thread, 32);
+    let hot: Vec<_> = (0..runs).map(|_| thread.alloc(200 << 10).unwrap()).collect();
+    thread.free_all(hot);
+    for _ in 0..100 {
+        estate.arena().purge_left();
+        estate.arena().system().advance(TRIM_MILLISECONDS);
+    }
+    let dirty = estate.arena().granules_in_use().dirty * GRANULE;
+    thread.free_all(stay);
+    thread.free(much);
+    dirty
+}
+
+#[test]
+fn less_stays_beyond_the_peak_where_runs_are_hot() {
+    let (without, with) = (stays_beside_hot_runs(0), stays_beside_hot_runs(35));
+    assert!(without > 5 << 20 && with < 4 << 20, "{without} without hot runs, {with} with");
+}
+
 #[test]
 fn holes_too_short_to_be_worth_a_call_do_not_keep_the_background_thread_awake() {
     let estate = Estate::new(Fake::new());
