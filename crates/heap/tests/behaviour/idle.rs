@@ -149,9 +149,11 @@ fn the_background_thread_purges_in_steps_until_nothing_is_left_to_it() {
 fn stays_beside_hot_runs(runs: usize) -> usize {
     let estate = Estate::new(Fake::new());
     estate.arena().set_helped(true);
-    let [thread, ..] = &mut threads(&estate);
+    let thread = &mut Thread::new(&estate);
     let much = thread.alloc(160 << 20).unwrap();
     let stay = holes(thread, 32);
+    // What the holes have left hot.
+    thread.cache.trim(estate.arena()).unwrap();
     let hot: Vec<_> = (0..runs).map(|_| thread.alloc(200 << 10).unwrap()).collect();
     thread.free_all(hot);
     for _ in 0..100 {
@@ -167,7 +169,7 @@ fn stays_beside_hot_runs(runs: usize) -> usize {
 #[test]
 fn less_stays_beyond_the_peak_where_runs_are_hot() {
     let (without, with) = (stays_beside_hot_runs(0), stays_beside_hot_runs(35));
-    assert!(without > 5 << 20 && with < 4 << 20, "{without} without hot runs, {with} with");
+    assert!(without > 5 << 20 && with < 3 << 20, "{without} without hot runs, {with} with");
 }
 
 #[test]
