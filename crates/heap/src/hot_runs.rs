@@ -17,6 +17,7 @@ use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
 use crate::tables::{HOT, RUN};
 use crate::tally::Account;
+use core::ops::RangeInclusive;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
@@ -237,16 +238,45 @@ impl<S: System> Arena<S> {
     /// is long enough. For the leaseholder, or when that is gone.
     #[inline(always)]
     fn pop_hot(&self, hot: &HotRuns, count: u32) -> Option<Granule> {
-        let bin = hot.bins.get(bin_of(count))?;
+        self.pop_hot_from(hot, bin_of(count), count..=u32::MAX)
+    }
+
+    /// Takes the run out that came last into a bin, if it is of one of these lengths. For the
+    /// leaseholder, or when that is gone.
+    #[inline(always)]
+    fn pop_hot_from(
+        &self,
+        hot: &HotRuns,
+        bin: usize,
+        lengths: RangeInclusive<u32>,
+    ) -> Option<Granule> {
+        let bin = hot.bins.get(bin)?;
         let g = Granule(bin.load(Ordering::Relaxed).checked_sub(1)?);
         // SAFETY: of a hot run, which is the leaseholder's.
         let local = unsafe { &*self.local(g) };
-        if local.run < count {
+        if !lengths.contains(&local.run) {
             return None;
         }
         bin.store(local.next, Ordering::Relaxed);
         hot.granules.store(hot.granules().saturating_sub(local.run), Ordering::Relaxed);
         Some(g)
+    }
+
+    /// Gives out a hot run that is longer than so many granules, which are not 0, but not by much,
+    /// if there is one, for a heap's leaseholder.
+    pub(crate) fn pop_longer_run(&self, heap: &Heap, count: u32) -> Option<usize> {
+        let longest = retain::hot_run_instead_of(count);
+        let (first, last) = (bin_of(count) + 1, bin_of(longest).min(BINS - 1));
+        let hot = &heap.hot_runs;
+        let g = (first..=last).find_map(|bin| self.pop_hot_from(hot, bin, count..=longest))?;
+        Some(self.give_out_hot(g))
+    }
+
+    /// Gives out a run that was hot.
+    #[inline(always)]
+    fn give_out_hot(&self, g: Granule) -> usize {
+        self.tag(g).set(RUN, 0);
+        self.tables.address(g)
     }
 
     /// Keeps a run that nobody uses, if there may be so many granules. For the leaseholder.
@@ -302,8 +332,7 @@ impl ThreadCache {
         }
         let count = ((size - 1) / GRANULE + 1) as u32;
         let g = arena.pop_hot(&self.heap()?.hot_runs, count)?;
-        arena.tag(g).set(RUN, 0);
-        Some(arena.tables.address(g))
+        Some(arena.give_out_hot(g))
     }
 
     /// Keeps a run that is freed, of which `g` is the first granule, if it begins at `address` and

@@ -319,6 +319,10 @@ impl ThreadCache {
         let account = Account::new(tally);
         let count = u32::try_from(granules_for(size)).unwrap_or(u32::MAX);
         if let Some(heap) = heap {
+            let may_be_hot = prefer == Prefer::Dirty && align <= GRANULE;
+            if may_be_hot && let Some(address) = arena.pop_longer_run(heap, count) {
+                return Some(Given { address, zero: false });
+            }
             arena.note_run_claimed(heap, count, &account);
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);

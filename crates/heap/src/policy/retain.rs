@@ -160,6 +160,12 @@ pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
     ((all / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
 }
 
+/// The longest hot run, in granules, that serves where one of so many is wanted and there is none:
+/// a quarter longer, so that what is given out is at most that much more than what was asked for.
+pub fn hot_run_instead_of(count: u32) -> u32 {
+    count + count / 4
+}
+
 /// How many of so many granules of `hot` runs a heap keeps, of the `most` that there may be, when a
 /// run of `count` granules is wanted and none of them would do: what is more than half of the most
 /// makes room for it. So a program with buffers of one length, or a few, keeps them all, and one of

@@ -140,6 +140,28 @@ fn a_run_that_is_hardly_longer_serves_and_a_shorter_one_does_not() {
     thread.free_all([other, longer]);
 }
 
+#[test]
+fn a_run_serves_that_is_a_quarter_longer_where_none_is_hardly_longer() {
+    let cases = [(8, 9, true), (8, 10, true), (8, 11, false), (100, 125, true), (100, 127, false)];
+    for (wanted, hot, serves) in cases {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        let [much, longer] = [8 << 20, hot * GRANULE].map(|size| thread.alloc(size).unwrap());
+        thread.free(longer);
+        let before = claimed(&estate);
+        let run = thread.alloc(wanted * GRANULE).unwrap();
+        assert_eq!(run == longer, serves, "{hot} granules hot, {wanted} wanted");
+        let expected = if serves { hot } else { wanted };
+        assert_eq!(thread.usable(run), expected * GRANULE);
+        assert_eq!(claimed(&estate) == before, serves);
+        // What begins at a granule may begin at no larger multiple.
+        thread.free(run);
+        let aligned = thread.alloc_aligned(wanted * GRANULE, 4 * GRANULE).unwrap();
+        assert!(aligned.is_multiple_of(4 * GRANULE));
+        thread.free_all([much, aligned]);
+    }
+}
+
 /// Has threads claim and free runs of ever other lengths, and tells how many bytes they keep.
 fn kept_by(threads: usize, helped: bool) -> usize {
     let estate = Estate::new(Fake::new());
