@@ -146,7 +146,8 @@ fn a_run_serves_that_is_a_quarter_longer_where_none_is_hardly_longer() {
     for (wanted, hot, serves) in cases {
         let estate = Estate::new(Fake::new());
         let mut thread = Thread::new(&estate);
-        let [much, longer] = [8 << 20, hot * GRANULE].map(|size| thread.alloc(size).unwrap());
+        let [much, longer] =
+            [(8 << 20) + GRANULE, hot * GRANULE].map(|size| thread.alloc(size).unwrap());
         thread.free(longer);
         let before = claimed(&estate);
         let run = thread.alloc(wanted * GRANULE).unwrap();
