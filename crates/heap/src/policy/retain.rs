@@ -163,7 +163,7 @@ pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
 /// The longest hot run, in granules, that serves where one of so many is wanted and there is none:
 /// a quarter longer, so that what is given out is at most that much more than what was asked for.
 pub fn hot_run_instead_of(count: u32) -> u32 {
-    count + count / 4
+    count.saturating_add(count / 4)
 }
 
 /// How many of so many granules of `hot` runs a heap keeps, of the `most` that there may be, when a
@@ -293,6 +293,12 @@ mod tests {
             assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
             assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);
         }
+    }
+
+    #[test]
+    fn a_run_that_serves_instead_is_at_most_a_quarter_longer() {
+        let longest = [1, 3, 4, 9, 100, u32::MAX].map(hot_run_instead_of);
+        assert_eq!(longest, [1, 3, 5, 11, 125, u32::MAX]);
     }
 
     #[test]
