@@ -109,8 +109,8 @@ pub(crate) struct Looked {
 }
 
 /// Places of the filter: one for each 2 KiB of 32 MiB, so that it is exact where what a heap keeps
-/// lies no further apart. Of bytes, since bits would take as many instructions again; no more of
-/// them are touched than there is memory that was kept.
+/// lies no further apart. Of bytes, which take fewer instructions than bits; only those are touched
+/// that stand for memory which was kept.
 const FILTER_PLACES: usize = 1 << 14;
 /// Medium objects start further apart than this.
 const UNIT_SHIFT: u32 = 11;

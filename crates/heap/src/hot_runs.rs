@@ -4,10 +4,12 @@
 //! as well, and freeing it means giving them back there. A program that needs a buffer of some
 //! size again and again finds here the one it has just freed, for a fifth of the price. How many
 //! granules are kept, `policy/retain.rs` says; where there are too many, runs of one length after
-//! the other make room. A thread that only frees runs, because others allocate them, keeps none.
+//! the other make room, as some do when a run has to be claimed because none of them would serve.
+//! A thread that only frees runs, because others allocate them, keeps none.
 //!
 //! Invariants: a hot run is claimed, in use by nobody, and tagged as hot, so that a second free of
-//! it is found out. It counts as in use when it is decided how much may be free and dirty. Its
+//! it is found out. It counts as in use when it is decided how much may be free and dirty, but less
+//! may stay beyond the recent peak beside it. Its
 //! `next` and its length stand in its first granule's local part, which is the leaseholder's.
 
 use crate::arena::Arena;
