@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=near.ld");
+    for script in ["near.ld", "together.ld", "apart.ld"] {
+        println!("cargo:rerun-if-changed={script}");
+    }
     println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
     let version = env::var("CARGO_PKG_VERSION_MAJOR").expect("cargo sets it");
     for argument in [
@@ -37,19 +39,36 @@ fn main() {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={symbol}");
         }
     }
-    // Not every linker can be told the order: mold cannot. Without, the library works as well, and
-    // is resident as a whole.
-    let order =
-        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("near.ld");
-    let order = format!("-Wl,-T,{}", order.display());
-    if links_with(&order) {
-        println!("cargo:rustc-cdylib-link-arg={order}");
+    // Not every linker can be told where what stands: mold cannot. Without, the library works as
+    // well, and more of it is resident.
+    let layouts: [(&str, &[&str]); 2] =
+        [("together.ld", &["-Wl,--no-rosegment"]), ("apart.ld", &[])];
+    let layouts = layouts.map(|(script, others)| {
+        let order = format!("-Wl,-T,{}", with_functions(script).display());
+        let others = others.iter().map(|&other| other.to_owned());
+        others.chain([order]).collect::<Vec<_>>()
+    });
+    if let Some(arguments) = layouts.iter().find(|arguments| links_with(arguments)) {
+        for argument in arguments {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
     }
 }
 
-/// Whether the linker that the library will be linked with takes this argument: by linking another
-/// library with it, of one function.
-fn links_with(argument: &str) -> bool {
+/// Makes a script for the linker: one of those beside this file, with the functions of `near.ld` in
+/// their place.
+fn with_functions(script: &str) -> PathBuf {
+    let beside = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let read = |name| fs::read_to_string(beside.join(name)).expect("it stands beside build.rs");
+    let place = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join(script);
+    let complete = read(script).replace("@near.ld@", &read("near.ld"));
+    fs::write(&place, complete).expect("cargo has made the directory");
+    place
+}
+
+/// Whether the linker that the library will be linked with takes these arguments: by linking
+/// another library with them, of one function.
+fn links_with(arguments: &[String]) -> bool {
     let place = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let source = place.join("probe.rs");
     let probe = "#![no_std]\n\
@@ -71,7 +90,9 @@ fn links_with(argument: &str) -> bool {
     }
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
-    rustc.arg("-C").arg(format!("link-arg={argument}"));
+    for argument in arguments {
+        rustc.arg("-C").arg(format!("link-arg={argument}"));
+    }
     rustc.arg("-o").arg(place.join("libprobe.so")).arg(source);
     rustc.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     rustc.status().is_ok_and(|status| status.success())

@@ -22,6 +22,22 @@ fn sixty_four_threads_with_every_size_have_at_most_2000_maps() {
     ended.check(full <= MOST_MAPS && sparse <= MOST_MAPS, "there were to be fewer maps");
 }
 
+/// Pages of 4 KiB that a program which prints a line may have written to more than without the
+/// library: it is nine where each is needed.
+const MOST_WRITTEN_TO: u64 = 12 * 4;
+
+#[test]
+fn a_program_that_prints_a_line_writes_to_a_dozen_more_pages() {
+    let least = |child: &dyn Fn() -> Child| {
+        let runs = (0..5).map(|_| child().run().succeeded().number("written to"));
+        runs.min().expect("five")
+    };
+    let without = least(&|| Child::new(compile::c("footprint.c")).arg("small"));
+    let with = least(&|| footprint("small"));
+    tools::say(&format!("{with} KiB are written to, {without} without the library"));
+    assert!(with <= without + MOST_WRITTEN_TO, "{with} KiB instead of {without}");
+}
+
 #[test]
 fn what_realloc_has_read_does_not_take_a_second_page_fault() {
     if !cfg!(target_arch = "x86_64") {

@@ -24,58 +24,66 @@ use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
 use crate::zeroing::Zeroing;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sync::frontier::Frontier;
 use freehold_sync::lock::Lock;
-use freehold_sys::System;
+use freehold_sys::{HugePages, System};
 
 /// Bytes before and after the metadata that are never made accessible: who runs over the end of a
 /// neighbouring mapping ends there. As large as the largest page.
 const METADATA_FENCE: usize = 64 * 1024;
 
 /// A region, its tables, and the heaps that take from it.
+///
+/// In this order: what a small process does not use, on pages of its own, which stay untouched;
+/// what everybody reads and hardly anybody writes; what is written often, on lines of its own; and
+/// what is used when threads come and go or the region grows.
+#[repr(C)]
 pub struct Arena<S: System> {
+    pub(crate) pools: [Pool; crate::class::CLASSES],
+    pub(crate) direct: DirectMappings,
     pub(crate) system: S,
     pub(crate) tables: Tables,
     /// Blocks in the region.
     blocks: u32,
+    /// In blocks: those below can be used, and so can their tables.
+    pub(crate) frontier: Frontier,
     /// Where the heaps end, which stand from there on downwards, and where those begin that were
     /// committed with the arena.
     heaps: usize,
     pub(crate) first_heaps: usize,
     /// Where their maps stand.
     maps: usize,
-    pub(crate) leases: Leases,
-    pub(crate) pools: [Pool; crate::class::CLASSES],
-    pub(crate) direct: DirectMappings,
-    pub(crate) purger: Purger,
-    pub(crate) populated: Populated,
-    pub(crate) zeroing: Zeroing,
-    pub(crate) magazines: Stock<Magazine>,
-    pub(crate) outboxes: Stock<Outbox>,
+    /// Where the metadata is with its fences, and how many bytes that is.
+    pub(crate) metadata: (usize, usize),
+    /// The reservation that the metadata is in, and behind it the region: where, and bytes.
+    reservation: (usize, usize),
     /// Whether every object is looked at when it comes and goes.
     pub(crate) hardening: Hardening,
-    pub(crate) shut: Shut,
-    /// What threads without a heap claim and release, and what heaps' tallies have moved here.
-    pub(crate) tally: Tally,
-    /// How many times pages were moved.
-    pub(crate) moves: AtomicU32,
-    /// In blocks: those below can be used, and so can their tables.
-    pub(crate) frontier: Frontier,
     /// Whether there is something that a background thread should look at, and none is there. Here,
     /// since it is read by who takes objects and gives them back, and hardly ever written.
     pub(crate) help_wanted: AtomicBool,
     /// How many heaps share what hot runs there may be, while there is a background thread: those
     /// whose threads have claimed runs and not rested since.
     pub(crate) run_sharers: AtomicU32,
+    pub(crate) purger: Purger,
+    /// What threads without a heap claim and release, and what heaps' tallies have moved here.
+    pub(crate) tally: Tally,
+    pub(crate) leases: Leases,
+    pub(crate) magazines: Stock<Magazine>,
+    pub(crate) outboxes: Stock<Outbox>,
+    pub(crate) populated: Populated,
+    pub(crate) zeroing: Zeroing,
+    pub(crate) shut: Shut,
+    /// How many times pages were moved.
+    pub(crate) moves: AtomicU32,
     /// Held while committing.
     grow: Lock,
-    /// Where the metadata is with its fences, and how many bytes that is.
-    pub(crate) metadata: (usize, usize),
-    /// The reservation that the metadata is in, and behind it the region: where, and bytes.
-    reservation: (usize, usize),
 }
+
+const _: () = assert!(align_of::<ZoneEntry>() <= align_of::<Purger>());
 
 // SAFETY: what an arena shares between threads is atomic, or protected by the locks and words that
 // say so where it is defined; addresses are kept as numbers.
@@ -91,8 +99,11 @@ unsafe impl<S: System> Send for Arena<S> {}
 /// before the arena, with the tags behind it; the far bits with the local parts; and the blocks
 /// with the remote parts.
 struct Plan {
-    /// The first heap ends here, and the arena begins.
+    /// The first heap ends here.
+    heaps: usize,
+    /// The arena begins here, so that a page begins with what of it every process uses.
     arena: usize,
+    /// Behind the arena, on the same page.
     zones: usize,
     tags: usize,
     magazines: usize,
@@ -116,8 +127,11 @@ impl Plan {
             start
         };
         part(leases.heaps() * size_of::<Heap>());
-        let arena = part(size_of::<Arena<S>>());
-        let zones = part(blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>());
+        let unused = offset_of!(Arena<S>, system) / align_of::<Arena<S>>() * align_of::<Arena<S>>();
+        let before = unused.next_multiple_of(page) - unused;
+        let zones = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
+        let heaps = part(before + size_of::<Arena<S>>() + zones);
+        let arena = heaps + before;
         let tags = part(granules * size_of::<Tag>());
         let magazines = part(Stock::<Magazine>::bytes(left));
         part(blocks * size_of::<BlockEntry>());
@@ -125,8 +139,9 @@ impl Plan {
         part(granules * size_of::<FarBits>());
         let locals = part(granules * size_of::<SlabLocal>());
         Self {
+            heaps,
             arena,
-            zones,
+            zones: arena + size_of::<Arena<S>>(),
             tags,
             magazines,
             locals,
@@ -154,7 +169,7 @@ impl Plan {
     fn at_once(&self, page: usize, leases: &Leases, granules: usize) -> (usize, usize) {
         let heaps = grow::heaps_at_once(leases.first_heaps() * size_of::<Heap>());
         let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
-        (self.arena - heaps.next_multiple_of(page), (self.tags + tags).next_multiple_of(page))
+        (self.heaps - heaps.next_multiple_of(page), (self.tags + tags).next_multiple_of(page))
     }
 }
 
@@ -221,7 +236,11 @@ impl<S: System> Arena<S> {
             let small_pages_end = region + bytes.min(grow::SMALL_PAGES_BELOW);
             // SAFETY: parts of the reservation just made.
             let usable = unsafe {
-                system.forbid_huge_pages(start, small_pages_end - start);
+                // Where pages are huge on request only, nobody requests that here: the call would
+                // divide a mapping for nothing.
+                if system.huge_pages() == HugePages::Always {
+                    system.forbid_huge_pages(start, small_pages_end - start);
+                }
                 system.commit(start + from, to - from)
             };
             if !usable {
@@ -230,38 +249,56 @@ impl<S: System> Arena<S> {
                 unsafe { system.unmap(reservation.0, reservation.1) };
                 continue;
             }
-            let arena = Self {
-                tables: plan.tables(start, region),
-                blocks: blocks as u32,
-                heaps: start + plan.arena,
-                first_heaps: start + from,
-                maps: start + plan.maps,
-                leases,
-                pools: [const { Pool::new() }; crate::class::CLASSES],
-                direct: DirectMappings::new(),
-                purger: Purger::new(),
-                populated: Populated::new(),
-                zeroing: Zeroing::default(),
-                magazines: Stock::at(order::MAGAZINES, start + plan.magazines, left_for_stocks),
-                outboxes: Stock::at(order::OUTBOXES, start + plan.outboxes, left_for_stocks),
-                hardening: Hardening::new(secret),
-                shut: Shut::new(),
-                tally: Tally::default(),
-                moves: AtomicU32::new(0),
-                frontier: Frontier::new(),
-                help_wanted: AtomicBool::new(false),
-                run_sharers: AtomicU32::new(0),
-                grow: Lock::new(order::GROWTH),
-                metadata: (outside, metadata),
-                reservation,
-                system,
-            };
             let place = at::<Self>(start + plan.arena);
-            // SAFETY: committed above, aligned to a page, large enough, and nobody else's.
-            unsafe { place.write(arena) };
+            // SAFETY: committed above, aligned, large enough, nobody else's, and zero.
+            unsafe {
+                Self::begin_at(place, &plan, (start, region));
+                (&raw mut (*place).blocks).write(blocks as u32);
+                (&raw mut (*place).first_heaps).write(start + from);
+                (&raw mut (*place).leases).write(leases);
+                let (magazines, outboxes) = (start + plan.magazines, start + plan.outboxes);
+                let magazines = Stock::at(order::MAGAZINES, magazines, left_for_stocks);
+                (&raw mut (*place).magazines).write(magazines);
+                let outboxes = Stock::at(order::OUTBOXES, outboxes, left_for_stocks);
+                (&raw mut (*place).outboxes).write(outboxes);
+                (&raw mut (*place).hardening).write(Hardening::new(secret));
+                (&raw mut (*place).metadata).write((outside, metadata));
+                (&raw mut (*place).reservation).write(reservation);
+                (&raw mut (*place).system).write(system);
+            }
             return NonNull::new(place);
         }
         None
+    }
+
+    /// Makes what of an arena is the same whatever system it is on, and says where its tables and
+    /// heaps are, with the metadata and the region at these places. Field by field: a whole arena
+    /// on the stack would stay resident there, and some fields begin as zeros.
+    ///
+    /// # Safety
+    /// The place is the caller's, aligned, and zero.
+    unsafe fn begin_at(place: *mut Self, plan: &Plan, (start, region): (usize, usize)) {
+        // SAFETY: the caller's promise; each is a field of the place.
+        unsafe {
+            (&raw mut (*place).tables).write(plan.tables(start, region));
+            (&raw mut (*place).heaps).write(start + plan.heaps);
+            (&raw mut (*place).maps).write(start + plan.maps);
+            if !Lock::IS_ZEROS {
+                let none = [const { Pool::new() }; crate::class::CLASSES];
+                (&raw mut (*place).pools).write(none);
+                (&raw mut (*place).direct).write(DirectMappings::new());
+            }
+            (&raw mut (*place).purger).write(Purger::new());
+            (&raw mut (*place).populated).write(Populated::new());
+            (&raw mut (*place).zeroing).write(Zeroing::default());
+            (&raw mut (*place).shut).write(Shut::new());
+            (&raw mut (*place).tally).write(Tally::default());
+            (&raw mut (*place).moves).write(AtomicU32::new(0));
+            (&raw mut (*place).frontier).write(Frontier::new());
+            (&raw mut (*place).help_wanted).write(AtomicBool::new(false));
+            (&raw mut (*place).run_sharers).write(AtomicU32::new(0));
+            (&raw mut (*place).grow).write(Lock::new(order::GROWTH));
+        }
     }
 
     /// Gives everything back to the system.
@@ -547,6 +584,7 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heap::tests::is_zeros;
     use core::ops::Range;
     use freehold_sys::Linux;
     use std::vec::Vec;
@@ -567,7 +605,7 @@ mod tests {
         let heaps = leases.heaps() * size_of::<Heap>();
         let maps = leases.maps() * granules.next_multiple_of(page);
         Vec::from([
-            plan.arena - heaps..plan.arena,
+            plan.heaps - heaps..plan.heaps,
             plan.arena..plan.arena + size_of::<Arena<Linux>>(),
             tables.zones..tables.zones + zones,
             tables.tags..tables.tags + granules * size_of::<Tag>(),
@@ -579,6 +617,13 @@ mod tests {
             plan.maps..plan.maps + maps,
             plan.outboxes..plan.outboxes + Stock::<Outbox>::bytes(left),
         ])
+    }
+
+    #[test]
+    fn where_locks_are_zeros_what_is_left_out_of_a_new_arena_is_zeros_as_well() {
+        assert_eq!(is_zeros(Lock::new(order::GROWTH)), Lock::IS_ZEROS);
+        assert_eq!(is_zeros([const { Pool::new() }; crate::class::CLASSES]), Lock::IS_ZEROS);
+        assert_eq!(is_zeros(DirectMappings::new()), Lock::IS_ZEROS);
     }
 
     #[test]
@@ -597,7 +642,7 @@ mod tests {
                 let granules = blocks * BLOCK_GRANULES as usize;
                 let (from, to) = plan.at_once(page, &leases, granules);
                 let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
-                assert!(from <= plan.arena && to >= plan.tags + tags);
+                assert!(from <= plan.heaps && to >= plan.tags + tags);
             }
         }
     }

@@ -37,7 +37,7 @@ use freehold_sys::System;
 pub(crate) const HALF: usize = ROUNDS / 2;
 const _: () = assert!(2 * HALF == ROUNDS);
 
-/// The depots of a heap, one for each small class.
+/// The depots of a heap, one for each small class. All zero: without magazines.
 pub(crate) struct Depots {
     classes: [Depot; SMALL_CLASSES + 1],
     fresh: Fresh,
@@ -51,14 +51,10 @@ pub(crate) struct Depots {
 
 impl Depots {
     /// Without magazines.
-    pub(crate) const fn new() -> Self {
-        Self {
-            classes: [const { Depot::new() }; SMALL_CLASSES + 1],
-            fresh: Fresh::NONE,
-            deepened: 0,
-            pressed: false,
-            victim: 0,
-        }
+    #[cfg(test)]
+    fn new() -> Self {
+        // SAFETY: zeros are valid for each of its fields.
+        unsafe { core::mem::zeroed() }
     }
 
     /// Notes that nothing is set aside of a class, and that some objects have to be fetched. If
@@ -317,16 +313,10 @@ struct Depot {
 
 impl Depot {
     /// Without magazines.
-    const fn new() -> Self {
-        Self {
-            magazines: [ptr::null_mut(); NEAR],
-            more: [ptr::null_mut(); MORE],
-            oldest: 0,
-            halves: 0,
-            extra: 0,
-            overflowed: 0,
-            is_used: false,
-        }
+    #[cfg(test)]
+    fn new() -> Self {
+        // SAFETY: zeros are valid for each of its fields.
+        unsafe { core::mem::zeroed() }
     }
 
     /// How many places there are.

@@ -28,10 +28,6 @@ impl<S: System> Arena<S> {
     pub fn signpost(&self) -> Signpost {
         let tables = &self.tables;
         let (metadata, metadata_bytes) = self.metadata;
-        let mut classes = [freehold_stats::Class::default(); freehold_stats::CLASSES];
-        for (n, class) in classes.iter_mut().enumerate().take(CLASSES) {
-            *class = described(Class(n as u8));
-        }
         Signpost {
             region: tables.region as u64,
             region_bytes: self.region_bytes() as u64,
@@ -42,7 +38,8 @@ impl<S: System> Arena<S> {
             blocks: tables.blocks as u64,
             metadata: metadata as u64,
             metadata_bytes: metadata_bytes as u64,
-            classes,
+            // What is described of a class that there is not is zero.
+            classes: core::array::from_fn(|n| described(Class(n as u8))),
         }
     }
 }

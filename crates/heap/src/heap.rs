@@ -88,12 +88,12 @@ pub struct Heap {
     /// The map: its address, and the granules it is committed for.
     map: usize,
     mapped: AtomicU32,
+    pub(crate) tally: Tally,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
     /// Slots for hot medium objects. Used by way of the bins alone.
     near_slots: UnsafeCell<NearSlots>,
-    pub(crate) tally: Tally,
     /// For each class that has parcels, what other threads have freed of this heap's and sent to
     /// it. Open while a thread has the lease and has allocated in the class.
     inboxes: [Inbox; PARCEL_CLASSES + 1],
@@ -183,8 +183,9 @@ impl Heap {
     /// The place is the caller's, aligned, and zero.
     #[inline(never)]
     pub(crate) unsafe fn make_at(place: *mut Self, id: u16, exclusive: bool, map: usize) {
-        // SAFETY: the caller's promise; each is a field of the place, and none is left out but the
-        // slots, for which zeros will do.
+        // SAFETY: the caller's promise; each is a field of the place, and none is left out but what
+        // begins as zeros, which is there without being written, so that its pages stay untouched:
+        // the slots, and all that is attached, received, set aside, kept or noted.
         unsafe {
             (&raw mut (*place).lock).write(Lock::new(order::HEAP));
             (&raw mut (*place).id).write(id);
@@ -196,20 +197,8 @@ impl Heap {
             (&raw mut (*place).run_home).write(Home::default());
             (&raw mut (*place).map).write(map);
             (&raw mut (*place).mapped).write(AtomicU32::new(0));
-            let none = [Attached::default(); SMALL_CLASSES + 1];
-            (&raw mut (*place).attached).write(UnsafeCell::new(none));
             MediumBins::make_at(UnsafeCell::raw_get(&raw const (*place).medium));
             (&raw mut (*place).tally).write(Tally::default());
-            let closed = [const { Inbox::new() }; PARCEL_CLASSES + 1];
-            (&raw mut (*place).inboxes).write(closed);
-            let none = [const { AtomicUsize::new(0) }; SMALL_CLASSES + 1];
-            (&raw mut (*place).magazines).write(none);
-            (&raw mut (*place).depots).write(UnsafeCell::new(Depots::new()));
-            (&raw mut (*place).hot_runs).write(HotRuns::new());
-            (&raw mut (*place).furnished).write(AtomicBool::new(false));
-            (&raw mut (*place).used).write(AtomicU64::new(0));
-            (&raw mut (*place).receives).write(AtomicBool::new(false));
-            (&raw mut (*place).answers).write(AtomicBool::new(false));
         }
     }
 
@@ -570,5 +559,29 @@ impl<S: System> Arena<S> {
             // Frees came from elsewhere: take them over and try again.
             local.drained(word.drain());
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use core::mem::MaybeUninit;
+    use core::slice;
+
+    /// Whether a value is all zeros, as far as it is written to.
+    pub(crate) fn is_zeros<T>(value: T) -> bool {
+        let mut place = MaybeUninit::<T>::zeroed();
+        place.write(value);
+        // SAFETY: as many bytes as there are, and each was written at least once.
+        let bytes = unsafe { slice::from_raw_parts(place.as_ptr().cast::<u8>(), size_of::<T>()) };
+        bytes.iter().all(|&byte| byte == 0)
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_new_heap_begins_as_zeros() {
+        assert!(is_zeros([Attached::default(); SMALL_CLASSES + 1]));
+        assert!(is_zeros([const { Inbox::new() }; PARCEL_CLASSES + 1]));
+        assert!(is_zeros((AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0))));
+        assert!(!is_zeros(AtomicU64::new(1 << 63)));
     }
 }

@@ -116,9 +116,8 @@ const FILTER_PLACES: usize = 1 << 14;
 const UNIT_SHIFT: u32 = 11;
 
 /// What the hot objects of all classes of a heap have in common. All zero: there are none yet.
+#[repr(C)]
 pub(crate) struct AllHot {
-    /// Where objects are here. No two have the same place, so that what has none is not here.
-    filter: [bool; FILTER_PLACES],
     /// Where there are slots for more objects of a class than at first; 0 if there are none.
     far: [usize; MEDIUM_PLACES],
     /// Bytes of objects that there may be of those classes that may have more than at first.
@@ -129,6 +128,9 @@ pub(crate) struct AllHot {
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.
     victim: u8,
+    /// Where objects are here. No two have the same place, so that what has none is not here. Last,
+    /// so that what is before it is not on pages far apart.
+    filter: [bool; FILTER_PLACES],
 }
 
 /// The place of an object in the filter.

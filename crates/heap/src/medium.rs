@@ -34,9 +34,16 @@ struct MediumBin {
 }
 
 /// No object is of the last granule that a number can name: the region is smaller.
-const NO_SLAB: MediumBin = MediumBin { free: 0, base: 0, untouched: 0, slab: Granule(u32::MAX) };
+const NO_SLAB: Granule = Granule(u32::MAX);
 
 impl MediumBin {
+    /// None. (Not a constant, which would be read from a page that a small process has no other
+    /// use for.)
+    #[inline]
+    fn none() -> Self {
+        Self::new(0, NO_SLAB, 0, 0)
+    }
+
     fn new(free: u64, slab: Granule, base: usize, untouched: u32) -> Self {
         Self { free, base, untouched, slab }
     }
@@ -57,6 +64,7 @@ struct AtHand {
 }
 
 /// The slabs that a heap is taking from, and the objects that it keeps hot.
+#[repr(C)]
 pub struct MediumBins {
     at_hand: [AtHand; MEDIUM_PLACES],
     all_hot: AllHot,
@@ -84,7 +92,7 @@ impl MediumBins {
     pub(crate) unsafe fn make_at(place: *mut Self) {
         for n in 0..MEDIUM_CLASSES {
             let starts = medium_class(n).starts();
-            let none = AtHand { bin: NO_SLAB, hot: Hot::NONE, starts };
+            let none = AtHand { bin: MediumBin::none(), hot: Hot::NONE, starts };
             // SAFETY: the caller's promise; a part of the place.
             unsafe { (&raw mut (*place).at_hand[n]).write(none) };
         }
@@ -392,7 +400,7 @@ impl<S: System> Arena<S> {
             all_hot.make_shallow(class, hot);
         }
         for (n, AtHand { bin, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
-            let bin = core::mem::replace(bin, NO_SLAB);
+            let bin = core::mem::replace(bin, MediumBin::none());
             if bin.free != 0 {
                 let class = medium_class(n);
                 let home = self.send_medium_home(class, bin.slab, bin.free, None, &self.tally);
@@ -406,7 +414,7 @@ impl<S: System> Arena<S> {
     /// Returns the hot objects freed last to their slabs, those of one slab together: [`ROUNDS`] of
     /// them, or as many as there are. Returns the granules released.
     fn send_some_hot_home(&self, class: Class, hot: &mut Hot, all_hot: &mut AllHot) -> u32 {
-        let mut objects = [(NO_SLAB.slab, 0_u64); ROUNDS];
+        let mut objects = [(NO_SLAB, 0_u64); ROUNDS];
         let mut count = 0;
         while let Some(place) = objects.get_mut(count)
             && let Some(object) = all_hot.pop(hot)

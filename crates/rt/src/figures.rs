@@ -21,7 +21,7 @@ static FIGURES: [AtomicU64; SIGNPOST_BYTES / size_of::<u64>()] =
 
 /// Says where the tables of the arena are.
 pub(crate) fn announce(arena: &Arena<Linux>) {
-    for (place, word) in FIGURES.iter().zip(arena.signpost().to_words()) {
+    for (place, word) in FIGURES.iter().zip(arena.signpost().words()) {
         // Relaxed: nobody in this process reads it.
         place.store(word, Ordering::Relaxed);
     }

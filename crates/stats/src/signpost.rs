@@ -73,9 +73,8 @@ impl Class {
 
 impl Signpost {
     /// As the words that stand in memory.
-    pub fn to_words(self) -> [u64; SIGNPOST_BYTES / size_of::<u64>()] {
-        let mut words = [0; WORDS + CLASSES];
-        words[..WORDS].copy_from_slice(&[
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        let first: [u64; WORDS] = [
             VERSION,
             self.region,
             self.region_bytes,
@@ -86,11 +85,8 @@ impl Signpost {
             self.blocks,
             self.metadata,
             self.metadata_bytes,
-        ]);
-        for (word, class) in words[WORDS..].iter_mut().zip(self.classes) {
-            *word = class.packed();
-        }
-        words
+        ];
+        first.into_iter().chain(self.classes.iter().map(|class| class.packed()))
     }
 
     /// From the bytes that were read; `None` if they are of another version, or there is no

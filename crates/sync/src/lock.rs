@@ -33,6 +33,9 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Whether a free lock is all zeros: where locks have no rank that is checked.
+    pub const IS_ZEROS: bool = size_of::<Place>() == 0;
+
     /// A free lock of the given rank.
     #[cfg(not(loom))]
     pub const fn new(rank: &'static Rank) -> Self {

@@ -7,6 +7,8 @@ use crate::process::{self, File};
 use crate::processor;
 use crate::syscall::{self, failed, number};
 use crate::{HugePages, System};
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 const PROT_NONE: usize = 0;
@@ -108,11 +110,16 @@ fn find_page_size() -> usize {
     size
 }
 
-/// The setting of the running kernel; never, where there is none. Source: the kernel's
-/// `admin-guide/mm/transhuge.rst`.
+/// Where the kernel says what it does about huge pages. Source: its
+/// `admin-guide/mm/transhuge.rst`. (A static of its own has a name, by which the linker places it
+/// beside what else every process reads as it starts.)
+static HUGE_PAGES_SETTING: [u8; 44] = *b"/sys/kernel/mm/transparent_hugepage/enabled\0";
+
+/// The setting of the running kernel; never, where there is none.
 fn find_huge_pages() -> HugePages {
     let mut text = [0_u8; 64];
-    let file = File::open(c"/sys/kernel/mm/transparent_hugepage/enabled");
+    let path = CStr::from_bytes_until_nul(&HUGE_PAGES_SETTING).unwrap_or(c"");
+    let file = File::open(path);
     let n = file.map_or(0, |file| file.read(&mut text));
     // The value in force stands in brackets.
     match text[..n].split(|&c| c == b'[').nth(1) {
@@ -334,7 +341,7 @@ impl System for Linux {
     }
 
     fn processors(&self) -> usize {
-        let mut mask = [0_u64; 128];
+        let mut mask = [MaybeUninit::<u64>::uninit(); 128];
         // SAFETY: the kernel fills at most the 1024 bytes it is told of.
         let bytes = unsafe {
             syscall::call(
@@ -345,7 +352,9 @@ impl System for Linux {
         if failed(bytes) {
             return 1;
         }
-        mask.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1)
+        let filled = mask.iter().take(bytes as usize / size_of::<u64>());
+        // SAFETY: the kernel says how many bytes it has filled, a multiple of a word's.
+        filled.map(|word| unsafe { word.assume_init() }.count_ones() as usize).sum::<usize>().max(1)
     }
 
     fn thread_nanoseconds(&self) -> u64 {

@@ -19,15 +19,21 @@ const STACK: usize = 16 * 1024;
 const FLAGS: usize = 0x003d_0f00;
 const SIG_SETMASK: usize = 2;
 
-/// Room for one thread at a time, to be a static.
+/// Room for one thread at a time, to be a static. What is looked at where there is no thread comes
+/// first, so that it is near other statics.
 #[repr(C, align(64))]
 pub struct Room {
-    stack: UnsafeCell<[u8; STACK]>,
-    storage: UnsafeCell<[u64; 32]>,
     /// The thread's number; 0 when there is none.
     number: AtomicU32,
     /// 1 when the thread is to end.
     called: AtomicU32,
+    storage: UnsafeCell<[u64; 32]>,
+    stack: UnsafeCell<Stack>,
+}
+
+#[repr(align(64))]
+struct Stack {
+    _bytes: [u8; STACK],
 }
 
 // SAFETY: stack and storage are used by the thread alone that the number stands for.
@@ -40,10 +46,10 @@ impl Room {
     /// An empty room.
     pub const fn new() -> Self {
         Self {
-            stack: UnsafeCell::new([0; STACK]),
-            storage: UnsafeCell::new([0; 32]),
             number: AtomicU32::new(0),
             called: AtomicU32::new(0),
+            storage: UnsafeCell::new([0; 32]),
+            stack: UnsafeCell::new(Stack { _bytes: [0; STACK] }),
         }
     }
 
