@@ -41,8 +41,8 @@ fn main() {
     }
     // Not every linker can be told where what stands: mold cannot. Without, the library works as
     // well, and more of it is resident.
-    let layouts: [(&str, &[&str]); 2] =
-        [("together.ld", &["-Wl,--no-rosegment"]), ("apart.ld", &[])];
+    let segments = ["-Wl,--no-rosegment", "-Wl,-z,separate-loadable-segments"];
+    let layouts: [(&str, &[&str]); 2] = [("together.ld", &segments), ("apart.ld", &[])];
     let layouts = layouts.map(|(script, others)| {
         let order = format!("-Wl,-T,{}", with_functions(script).display());
         let others = others.iter().map(|&other| other.to_owned());

@@ -26,11 +26,13 @@ use crate::reclaim::Holder;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
+use core::mem::offset_of;
 use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::inbox::Inbox;
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Count, Ledger, State};
 use freehold_sys::System;
+use freehold_sys::touch::touch;
 
 /// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
 const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
@@ -68,8 +70,26 @@ impl Attached {
     }
 }
 
+/// What is to be known of what is sent to a heap, and what else hardly ever changes. On a line of
+/// its own, since senders look at it.
+#[repr(align(64))]
+struct Mail {
+    /// Whether anything was sent to the leaseholder.
+    receives: AtomicBool,
+    /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
+    answers: AtomicBool,
+    /// Whether magazines have been made.
+    furnished: AtomicBool,
+    /// The small classes that leaseholders have used, a bit each. Used by the leaseholder alone;
+    /// all accesses are Relaxed, since the lease orders them.
+    used: AtomicU64,
+}
+
 /// A heap. Never moved, never unmade; unused between leases.
-#[repr(C, align(128))]
+///
+/// What every process uses of its first heap comes first, on one small page, and what takes much and
+/// begins as zeros behind it.
+#[repr(C, align(4096))]
 pub struct Heap {
     /// Protects `attached`, and all the slabs in it. The leaseholder takes it on slow paths only,
     /// where it is nearly always free; others take it to fork, or because the heap is shared.
@@ -89,6 +109,9 @@ pub struct Heap {
     map: usize,
     mapped: AtomicU32,
     pub(crate) tally: Tally,
+    mail: Mail,
+    /// Runs that were freed last. Used by the leaseholder alone.
+    pub(crate) hot_runs: HotRuns,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
@@ -104,19 +127,9 @@ pub struct Heap {
     /// Full magazines for each class. Used by the leaseholder alone, or with the lock held if the
     /// heap is shared.
     depots: UnsafeCell<Depots>,
-    /// Runs that were freed last. Used by the leaseholder alone.
-    pub(crate) hot_runs: HotRuns,
-    /// Whether magazines have been made.
-    furnished: AtomicBool,
-    /// The small classes that leaseholders have used, a bit each. Used by the leaseholder alone;
-    /// all accesses are Relaxed, since the lease orders them.
-    used: AtomicU64,
-    /// Whether anything was sent to the leaseholder. Here, since senders look at it, and little is
-    /// written nearby.
-    receives: AtomicBool,
-    /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
-    answers: AtomicBool,
 }
+
+const _: () = assert!(offset_of!(Heap, medium) + MediumBins::MADE_BYTES <= 4096);
 
 // SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
 unsafe impl Sync for Heap {}
@@ -227,23 +240,23 @@ impl Heap {
     /// Whether anything was sent to the leaseholder.
     pub(crate) fn receives(&self) -> bool {
         // Relaxed: a hint.
-        self.receives.load(Ordering::Relaxed)
+        self.mail.receives.load(Ordering::Relaxed)
     }
 
     /// Notes whether it has.
     pub(crate) fn set_receives(&self, receives: bool) {
-        set(&self.receives, receives);
+        set(&self.mail.receives, receives);
     }
 
     /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
     pub(crate) fn answers(&self) -> bool {
         // Relaxed: a hint.
-        self.answers.load(Ordering::Relaxed)
+        self.mail.answers.load(Ordering::Relaxed)
     }
 
     /// Notes whether it has.
     pub(crate) fn set_answers(&self, answers: bool) {
-        set(&self.answers, answers);
+        set(&self.mail.answers, answers);
     }
 
     /// Takes the heap's lock.
@@ -286,12 +299,18 @@ impl Heap {
         arena: &Arena<S>,
         class: Class,
     ) -> Option<*mut Magazine> {
-        if !self.furnished.load(Ordering::Relaxed) {
+        if !self.mail.furnished.load(Ordering::Relaxed) {
+            // From now on they are read before they are written to.
+            let from = (&raw const self.inboxes).expose_provenance();
+            let bytes = (&raw const self.depots).addr() + size_of::<Depots>() - from;
+            // SAFETY: fields of the heap that are the leaseholder's; nobody sends anything to an
+            // inbox that was never open.
+            unsafe { touch(from, bytes, arena.system.page_size()) };
             let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
             for (i, place) in self.magazines[1..].iter().enumerate() {
                 place.store(first.wrapping_add(i).addr(), Ordering::Relaxed);
             }
-            self.furnished.store(true, Ordering::Relaxed);
+            self.mail.furnished.store(true, Ordering::Relaxed);
         }
         let place = &self.magazines[usize::from(class.0)];
         let magazine = place.load(Ordering::Relaxed);
@@ -305,8 +324,8 @@ impl Heap {
 
     /// Notes that the leaseholder uses a class; tells whether one had done so before.
     pub(crate) fn note_used(&self, class: Class) -> bool {
-        let (before, bit) = (self.used.load(Ordering::Relaxed), 1 << class.0);
-        self.used.store(before | bit, Ordering::Relaxed);
+        let (before, bit) = (self.mail.used.load(Ordering::Relaxed), 1 << class.0);
+        self.mail.used.store(before | bit, Ordering::Relaxed);
         before & bit != 0
     }
 

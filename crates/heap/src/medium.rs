@@ -84,6 +84,9 @@ pub(crate) enum TakenBack {
 }
 
 impl MediumBins {
+    /// How much of one is not zeros as it is made, from its start on.
+    pub(crate) const MADE_BYTES: usize = size_of::<[AtHand; MEDIUM_CLASSES]>();
+
     /// Makes one without anything where there are zeros, which are left where they will do: most of
     /// a filter is never used.
     ///
