@@ -12,6 +12,7 @@
 //! S8).
 
 use crate::arena::Arena;
+use crate::attached::Attached;
 use crate::blocks::Home;
 use crate::class::{Class, PARCEL_CLASSES, SMALL_CLASSES};
 use crate::depot::Depots;
@@ -21,7 +22,7 @@ use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
-use crate::policy::{grow, retain};
+use crate::policy::grow;
 use crate::reclaim::Holder;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
@@ -33,42 +34,6 @@ use freehold_sync::lock::Lock;
 use freehold_sync::word::{Count, Ledger, State};
 use freehold_sys::System;
 use freehold_sys::touch::touch;
-
-/// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
-const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
-
-/// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take
-/// from is last.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Attached {
-    slabs: [u32; MOST_ATTACHED],
-    pub(crate) count: usize,
-}
-
-impl Attached {
-    fn last(&self) -> Option<Granule> {
-        self.count.checked_sub(1).map(|i| Granule(self.slabs[i] - 1))
-    }
-
-    fn has(&self, g: Granule) -> bool {
-        // Unused places are 0.
-        self.slabs.contains(&(g.0 + 1))
-    }
-
-    fn push(&mut self, g: Granule) {
-        self.slabs[self.count] = g.0 + 1;
-        self.count += 1;
-    }
-
-    pub(crate) fn remove(&mut self, g: Granule) {
-        let found = self.slabs[..self.count].iter().position(|&n| n == g.0 + 1);
-        if let Some(i) = found {
-            self.slabs.copy_within(i + 1..self.count, i);
-            self.count -= 1;
-            self.slabs[self.count] = 0;
-        }
-    }
-}
 
 /// What is to be known of what is sent to a heap, and what else hardly ever changes. On a line of
 /// its own, since senders look at it.
@@ -87,8 +52,8 @@ struct Mail {
 
 /// A heap. Never moved, never unmade; unused between leases.
 ///
-/// What every process uses of its first heap comes first, on one small page, and what takes much and
-/// begins as zeros behind it.
+/// What every process uses of its first heap comes first, on one page of 4 KiB, and what takes much
+/// and begins as zeros behind it.
 #[repr(C, align(4096))]
 pub struct Heap {
     /// Protects `attached`, and all the slabs in it. The leaseholder takes it on slow paths only,
@@ -168,8 +133,7 @@ impl<'a> Held<'a> {
 
     /// The slabs of a class that the heap is attached to.
     pub(crate) fn attached_slabs(&mut self, class: Class) -> impl Iterator<Item = Granule> {
-        let Attached { slabs, count } = *self.attached(class);
-        slabs.into_iter().take(count).map(|link| Granule(link - 1))
+        self.attached(class).slabs()
     }
 
     /// The heap's depots, if threads share it: those of another are its leaseholder's.

@@ -15,6 +15,7 @@ extern crate std;
 
 pub mod arena;
 mod aside;
+mod attached;
 pub mod blocks;
 mod busy;
 pub mod cache;

@@ -358,9 +358,15 @@ pub(crate) fn check() -> Option<usize> {
 
 /// Runs as the program ends.
 extern "C" fn at_end() {
-    if process::arena_in_mode().is_none() || !crate::mode::is_debugging() {
-        return;
+    if process::arena_in_mode().is_some() && crate::mode::is_debugging() {
+        list_leaks();
     }
+}
+
+// A function of its own, which is not among what every program runs.
+#[cold]
+#[inline(never)]
+fn list_leaks() {
     enter(|heap, _| {
         if heap.options.leaks {
             report::leaks(&heap.table);
