@@ -264,11 +264,11 @@ impl Heap {
         class: Class,
     ) -> Option<*mut Magazine> {
         if !self.mail.furnished.load(Ordering::Relaxed) {
-            // From now on they are read before they are written to.
-            let from = (&raw const self.inboxes).expose_provenance();
+            // From now on they are read before they are written to. (So are inboxes, which others may
+            // write to by now.)
+            let from = (&raw const self.magazines).expose_provenance();
             let bytes = (&raw const self.depots).addr() + size_of::<Depots>() - from;
-            // SAFETY: fields of the heap that are the leaseholder's; nobody sends anything to an
-            // inbox that was never open.
+            // SAFETY: fields of the heap that are the leaseholder's.
             unsafe { touch(from, bytes, arena.system.page_size()) };
             let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
             for (i, place) in self.magazines[1..].iter().enumerate() {
