@@ -2,8 +2,8 @@
 
 use crate::layout::{BLOCK, ZONE_BLOCKS};
 
-/// The first bytes of a region are never backed by huge pages, whatever the system's setting: a
-/// small program would pay for memory that it does not use.
+/// The first bytes of a region are never backed by huge pages, whatever the system's setting as the
+/// process starts: a small program would pay for memory that it does not use.
 pub const SMALL_PAGES_BELOW: usize = 16 << 20;
 
 /// The largest region that is reserved.
