@@ -584,7 +584,6 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::tests::is_zeros;
     use core::ops::Range;
     use freehold_sys::Linux;
     use std::vec::Vec;
@@ -617,13 +616,6 @@ mod tests {
             plan.maps..plan.maps + maps,
             plan.outboxes..plan.outboxes + Stock::<Outbox>::bytes(left),
         ])
-    }
-
-    #[test]
-    fn where_locks_are_zeros_what_is_left_out_of_a_new_arena_is_zeros_as_well() {
-        assert_eq!(is_zeros(Lock::new(order::GROWTH)), Lock::IS_ZEROS);
-        assert_eq!(is_zeros([const { Pool::new() }; crate::class::CLASSES]), Lock::IS_ZEROS);
-        assert_eq!(is_zeros(DirectMappings::new()), Lock::IS_ZEROS);
     }
 
     #[test]

@@ -11,7 +11,7 @@ const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
 
 /// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take
 /// from is last.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Attached {
     slabs: [u32; MOST_ATTACHED],
     pub(crate) count: usize,
@@ -49,5 +49,16 @@ impl Attached {
             self.count -= 1;
             self.slabs[self.count] = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_none() {
+        // SAFETY: zeros are valid for each of its fields.
+        assert_eq!(unsafe { core::mem::zeroed::<Attached>() }, Attached::default());
     }
 }

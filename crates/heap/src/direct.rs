@@ -127,3 +127,14 @@ impl DirectMappings {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_mappings_there_are_zeros_but_for_the_locks_rank() {
+        let none = |it: &Mapping| (it.start, it.bytes, it.given) == (0, 0, 0);
+        assert!(DirectMappings::new().with(|table| table.iter().all(none)));
+    }
+}

@@ -264,8 +264,8 @@ impl Heap {
         class: Class,
     ) -> Option<*mut Magazine> {
         if !self.mail.furnished.load(Ordering::Relaxed) {
-            // From now on they are read before they are written to. (So are inboxes, which others may
-            // write to by now.)
+            // From now on they are read before they are written to. (So are inboxes, which others
+            // may write to by now.)
             let from = (&raw const self.magazines).expose_provenance();
             let bytes = (&raw const self.depots).addr() + size_of::<Depots>() - from;
             // SAFETY: fields of the heap that are the leaseholder's.
@@ -542,29 +542,5 @@ impl<S: System> Arena<S> {
             // Frees came from elsewhere: take them over and try again.
             local.drained(word.drain());
         }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use core::mem::MaybeUninit;
-    use core::slice;
-
-    /// Whether a value is all zeros, as far as it is written to.
-    pub(crate) fn is_zeros<T>(value: T) -> bool {
-        let mut place = MaybeUninit::<T>::zeroed();
-        place.write(value);
-        // SAFETY: as many bytes as there are, and each was written at least once.
-        let bytes = unsafe { slice::from_raw_parts(place.as_ptr().cast::<u8>(), size_of::<T>()) };
-        bytes.iter().all(|&byte| byte == 0)
-    }
-
-    #[test]
-    fn what_is_left_out_of_a_new_heap_begins_as_zeros() {
-        assert!(is_zeros([Attached::default(); SMALL_CLASSES + 1]));
-        assert!(is_zeros([const { Inbox::new() }; PARCEL_CLASSES + 1]));
-        assert!(is_zeros((AtomicBool::new(false), AtomicU64::new(0), AtomicUsize::new(0))));
-        assert!(!is_zeros(AtomicU64::new(1 << 63)));
     }
 }

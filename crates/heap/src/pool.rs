@@ -248,3 +248,15 @@ impl<S: System> Arena<S> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_pool_is_zeros_but_for_its_locks_rank() {
+        let Pool { lock, first, last, entered, tick } = Pool::new();
+        let numbers = [first, last, entered, tick].map(AtomicU32::into_inner);
+        assert_eq!((numbers, lock.waits()), ([0; 4], 0));
+    }
+}

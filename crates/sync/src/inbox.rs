@@ -24,6 +24,8 @@ use crate::atomic::{AtomicUsize, Ordering};
 pub const SLOTS: usize = if cfg!(loom) { 1 } else { 32 };
 
 const CLOSED: usize = 0;
+// A new heap's inboxes are not written to.
+const _: () = assert!(CLOSED == 0);
 const OPEN: usize = 1;
 const FULL: usize = 2;
 const STATE: usize = 3;

@@ -32,6 +32,9 @@ pub struct Lock {
     place: Place,
 }
 
+// What `Lock::IS_ZEROS` says.
+const _: () = assert!(FREE == 0);
+
 impl Lock {
     /// Whether a free lock is all zeros: where locks have no rank that is checked.
     pub const IS_ZEROS: bool = size_of::<Place>() == 0;
