@@ -83,6 +83,7 @@ pub struct Arena<S: System> {
     grow: Lock,
 }
 
+// So that the zones behind the arena are aligned.
 const _: () = assert!(align_of::<ZoneEntry>() <= align_of::<Purger>());
 
 // SAFETY: what an arena shares between threads is atomic, or protected by the locks and words that
@@ -236,8 +237,8 @@ impl<S: System> Arena<S> {
             let small_pages_end = region + bytes.min(grow::SMALL_PAGES_BELOW);
             // SAFETY: parts of the reservation just made.
             let usable = unsafe {
-                // Where pages are huge on request only, nobody requests that here: the call would
-                // divide a mapping for nothing.
+                // Where pages are huge on request only, or never, nobody requests that here: the
+                // call would divide a mapping for nothing.
                 if system.huge_pages() == HugePages::Always {
                     system.forbid_huge_pages(start, small_pages_end - start);
                 }
@@ -631,6 +632,9 @@ mod tests {
                     assert!(after.start - before.end < 2 * page, "{before:?} {after:?}");
                 }
                 assert!(parts.last().is_some_and(|last| last.end <= plan.total));
+                let used = plan.arena + offset_of!(Arena<Linux>, system);
+                assert_eq!(used / page, plan.zones / page, "what is used first is on one page");
+                assert!(used % page < align_of::<Arena<Linux>>());
                 let granules = blocks * BLOCK_GRANULES as usize;
                 let (from, to) = plan.at_once(page, &leases, granules);
                 let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();

@@ -267,8 +267,10 @@ impl Heap {
             // From now on they are read before they are written to. (So are inboxes, which others
             // may write to by now.)
             let from = (&raw const self.magazines).expose_provenance();
-            let bytes = (&raw const self.depots).addr() + size_of::<Depots>() - from;
-            // SAFETY: fields of the heap that are the leaseholder's.
+            let last = (&raw const self.depots).expose_provenance();
+            let bytes = last + size_of::<Depots>() - from;
+            // SAFETY: two fields beside each other, atomics and a cell, that are the leaseholder's,
+            // who is here and at neither of them; the system says how large its pages are.
             unsafe { touch(from, bytes, arena.system.page_size()) };
             let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
             for (i, place) in self.magazines[1..].iter().enumerate() {
