@@ -23,6 +23,8 @@ pub const PARCEL_CLASSES: usize = SMALL_CLASS[retain::PARCEL_MAX] as usize;
 pub const MEDIUM_CLASSES: usize = 4 * MEDIUM_EIGHTHS.len();
 /// For how many [`Class::medium_index`] can name: what has one for each medium class has so many.
 pub(crate) const MEDIUM_PLACES: usize = MEDIUM_CLASSES.next_power_of_two();
+/// The first medium class.
+const FIRST_MEDIUM: u8 = 1 + SMALL_CLASSES as u8;
 /// The number of classes, with the one that stands for "none".
 pub const CLASSES: usize = 1 + SMALL_CLASSES + MEDIUM_CLASSES;
 /// The most objects that a medium slab has: one bit each beside the state of its word.
@@ -95,10 +97,10 @@ impl Class {
     #[inline]
     pub fn of_medium(size: usize) -> Self {
         debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
-        let class = Self(MEDIUM_CLASS[size.div_ceil(MEDIUM_STEP)]);
+        let n = MEDIUM_INDEX[size.div_ceil(MEDIUM_STEP)];
         // SAFETY: the table has no others.
-        unsafe { core::hint::assert_unchecked(class.is_medium()) };
-        class
+        unsafe { core::hint::assert_unchecked(usize::from(n) < MEDIUM_CLASSES) };
+        Self(FIRST_MEDIUM + n)
     }
 
     /// The smallest class for `size` bytes at a multiple of `align` (a power of two); `None` when
@@ -152,7 +154,7 @@ impl Class {
     pub fn medium_index(self) -> usize {
         debug_assert!(self.is_medium());
         // The remainder changes nothing, and says to the compiler that no index is too large.
-        usize::from(self.0).wrapping_sub(1 + SMALL_CLASSES) % MEDIUM_PLACES
+        usize::from(self.0.wrapping_sub(FIRST_MEDIUM)) % MEDIUM_PLACES
     }
 
     /// Whether a small object of the class starts `offset` bytes into a slab.
@@ -319,15 +321,16 @@ pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     table
 };
 
-/// The class of each medium size, indexed by the steps that it takes; for less than any the first.
-static MEDIUM_CLASS: [u8; MEDIUM_MAX / MEDIUM_STEP + 1] = {
+/// The number among the medium classes of that of each medium size, indexed by the steps that it
+/// takes; for less than any the first.
+static MEDIUM_INDEX: [u8; MEDIUM_MAX / MEDIUM_STEP + 1] = {
     let mut table = [0_u8; MEDIUM_MAX / MEDIUM_STEP + 1];
     let (mut i, mut class) = (0, 1 + SMALL_CLASSES);
     while i < table.len() {
         while size_of_class(class) < i * MEDIUM_STEP {
             class += 1;
         }
-        table[i] = class as u8;
+        table[i] = (class - FIRST_MEDIUM as usize) as u8;
         i += 1;
     }
     table

@@ -62,8 +62,9 @@ impl<S: System> Arena<S> {
         self.granule_of(address).map_or(Found::Other, |g| self.slab_of(g))
     }
 
+    /// Finds out what a granule of the region is.
     #[inline]
-    fn slab_of(&self, g: Granule) -> Found {
+    pub fn slab_of(&self, g: Granule) -> Found {
         let part = self.tag(g).part();
         let class = Class(part.class());
         if class.is_medium() {

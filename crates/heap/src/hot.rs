@@ -7,16 +7,17 @@
 //! class, because others allocate them, keeps none.
 //!
 //! There may be a few of each class at first. Where a thread has to let objects go for want of
-//! room, and to fetch some again later, there may be more from then on, as far as the policy allows
-//! that for all classes together. What a class was allowed that it does not use goes to those that
-//! need it, and to nobody when the thread rests and what it has at hand is taken from it.
+//! room, and to fetch some again later, or to take them again from the slab that it gave them back
+//! to, there may be more from then on, as far as the policy allows that for all classes together.
+//! What a class was allowed that it does not use goes to those that need it, and to nobody when the
+//! thread rests and what it has at hand is taken from it.
 //!
 //! Invariants: hot objects are out as far as their slabs know, in use by nobody, and each is here
 //! once: no two of a heap have the same place in its filter. Who is interrupted here by a fork
 //! leaves the child with objects that were put here and not taken out, as far as they count.
 
 use crate::arena::Arena;
-use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES};
+use crate::class::{Class, MEDIUM_CAPACITY, MEDIUM_CLASSES, MEDIUM_PLACES};
 use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
@@ -31,18 +32,26 @@ pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_PLACES];
 
 /// The hot objects of a class, the one freed last at the end.
 pub(crate) struct Hot {
-    /// Where the first one is; 0 before the heap has wanted one. Changes only while there is none.
+    /// Where the first one is; 0 before the heap has wanted one.
     slots: usize,
     count: u32,
     /// How many there may be: none before the heap has wanted one.
     most: u32,
     /// Whether one was taken since it was looked whether that is so.
     is_used: bool,
+    /// How many objects went back to the slab that the thread is taking from, for want of room,
+    /// since some were fetched last, or since there may be more.
+    taken_back: u8,
 }
+
+/// More objects than go back to a slab if none of them is taken again meanwhile.
+const TAKEN_BACK: u8 = 64;
+const _: () = assert!(MEDIUM_CAPACITY < TAKEN_BACK as usize);
 
 impl Hot {
     /// None yet.
-    pub(crate) const NONE: Self = Self { slots: 0, count: 0, most: 0, is_used: false };
+    pub(crate) const NONE: Self =
+        Self { slots: 0, count: 0, most: 0, is_used: false, taken_back: 0 };
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
@@ -181,6 +190,23 @@ impl AllHot {
         *overflowed = overflowed.saturating_add(1);
     }
 
+    /// Notes that an object of a class goes back to the slab that the thread is taking from, for
+    /// want of room. As it is taken from there again, nothing is ever missed: so when that was
+    /// often there may be more from now on, as in [`AllHot::note_missed`].
+    pub(crate) fn note_taken_back<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        hot: &mut Hot,
+        most: impl FnOnce() -> usize,
+    ) {
+        hot.taken_back += 1;
+        if hot.taken_back == TAKEN_BACK {
+            hot.taken_back = 0;
+            self.deepen(arena, class, (hot, TAKEN_BACK.into()), most);
+        }
+    }
+
     /// Notes that nothing is at hand of a class, and that some has to be fetched. If any went for
     /// want of room since it was so last, there may be more from now on, unless all classes
     /// together may have more than `most` bytes then. Returns whether there may be as many as it
@@ -194,6 +220,7 @@ impl AllHot {
         most: impl FnOnce() -> usize,
     ) -> bool {
         hot.is_used = true;
+        hot.taken_back = 0;
         let overflowed = &mut self.overflowed[class.medium_index()];
         if *overflowed == 0 || hot.count > 0 {
             return true;
@@ -232,7 +259,15 @@ impl AllHot {
             };
             *far = first.expose_provenance();
         }
-        hot.slots = *far;
+        if !is_far {
+            let (near, far) = (at::<usize>(hot.slots), at::<usize>(*far));
+            // SAFETY: so many are in the former, of which there may be fewer than in the latter.
+            // They are different memory, and both this heap's.
+            unsafe { far.copy_from_nonoverlapping(near, hot.count()) };
+            // Second, as above.
+            compiler_fence(Ordering::SeqCst);
+            hot.slots = far.expose_provenance();
+        }
         // Second: in the child of a fork there are slots for as many as there may be.
         compiler_fence(Ordering::SeqCst);
         hot.most = deeper as u32;

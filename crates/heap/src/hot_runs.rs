@@ -28,8 +28,11 @@ use freehold_sys::System;
 type Bin = AtomicU32;
 
 /// How long a run may be to be kept, in granules.
-const LONGEST: u32 = retain::HOT_RUN_GRANULES_MOST;
+const LONGEST: u32 = retain::HOT_RUN_LONGEST;
 const BINS: usize = bin_of(LONGEST) + 1;
+
+/// After how many runs that went back for want of room a thread asks for help.
+const CROWDED: u32 = 64;
 
 const _: () = assert!(GRANULE <= retain::HOT_RUN_BYTES_LEAST);
 const _: () = assert!(BINS <= u64::BITS as usize);
@@ -61,6 +64,11 @@ pub(crate) struct HotRuns {
     used: AtomicU32,
     /// Where to look first for a run that makes room.
     victim: AtomicU32,
+    /// How many runs went back for want of room since that was last found to be a habit.
+    crowded: AtomicU32,
+    /// Granules that there may be beyond what usually may be, since it was: see
+    /// [`retain::hot_run_granules_beyond`].
+    beyond: AtomicU32,
     /// Whether this heap is one of those that share what there may be.
     shares: AtomicBool,
 }
@@ -117,6 +125,30 @@ impl HotRuns {
         self.set_used(self.used.load(Ordering::Relaxed).saturating_sub(count));
     }
 
+    /// Notes that a run went back for want of room. Returns whether that has become a habit: then
+    /// there may be more when the thread next claims a run, if they are taken from it when it
+    /// rests.
+    fn note_crowded(&self) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed) + 1;
+        let is_habit = crowded >= CROWDED;
+        self.crowded.store(if is_habit { 0 } else { crowded }, Ordering::Relaxed);
+        if is_habit {
+            let beyond = self.beyond.load(Ordering::Relaxed);
+            self.beyond.store(retain::hot_run_granules_beyond(beyond), Ordering::Relaxed);
+        }
+        is_habit
+    }
+
+    /// How many granules there may be beyond what usually may be: none if there are runs that would
+    /// not do, as one is claimed.
+    fn beyond(&self) -> u32 {
+        if self.granules() > 0 {
+            self.beyond.store(0, Ordering::Relaxed);
+            self.crowded.store(0, Ordering::Relaxed);
+        }
+        self.beyond.load(Ordering::Relaxed)
+    }
+
     /// The run that makes room next: the one freed last of the next bin after that of the last one.
     fn next_to_go(&self) -> Option<Granule> {
         let mut filled = self.filled.load(Ordering::Relaxed);
@@ -169,39 +201,49 @@ impl<S: System> Arena<S> {
         let helped = self.is_helped();
         let many = helped || !self.has_several_threads();
         let used = if many { self.about_in_use().used + count as usize } else { 0 };
-        let used = used.saturating_mul(GRANULE);
         let hot = &heap.hot_runs;
-        let most = if helped {
-            self.share_hot_runs(heap, used)
-        } else {
-            retain::hot_run_granules(used, self.leases.exclusive_made().into())
-        };
+        if helped {
+            self.share_hot_runs(heap);
+        }
+        let sharers = self.hot_run_sharers(heap);
+        let beyond = hot.beyond();
+        let beyond = if self.is_reclaimed() { beyond } else { 0 };
+        let most = retain::hot_run_granules(used.saturating_mul(GRANULE), sharers, beyond);
         hot.note_claimed(count, most);
         let left = retain::hot_runs_left(hot.granules(), count, most);
         while hot.granules() > left && self.give_back_hot(hot, account) {}
     }
 
-    /// How many granules of hot runs a heap may keep that shares what there may be with the others
-    /// whose threads claim runs. If it has not done so yet, they may keep less from now on.
-    fn share_hot_runs(&self, heap: &Heap, used: usize) -> u32 {
-        // Relaxed: how many they are says how much to keep, and nothing else.
+    /// By how many heaps what there may be of hot runs is divided for this one: by those that share
+    /// it, if it is one of them, or else by all.
+    fn hot_run_sharers(&self, heap: &Heap) -> usize {
+        // Relaxed here and below: how many they are says how much to keep, and nothing else.
         if heap.hot_runs.shares.load(Ordering::Relaxed) {
-            let sharers = self.run_sharers.load(Ordering::Relaxed);
-            return retain::hot_run_granules(used, sharers as usize);
+            self.run_sharers.load(Ordering::Relaxed) as usize
+        } else {
+            self.leases.exclusive_made().into()
+        }
+    }
+
+    /// Notes that a heap has use for hot runs: it claims one while there is a background thread, or
+    /// had more than there was room for. From now on it is one of those that share what there may
+    /// be, and the others of them may keep less.
+    fn share_hot_runs(&self, heap: &Heap) {
+        if heap.hot_runs.shares.load(Ordering::Relaxed) {
+            return;
         }
         heap.hot_runs.shares.store(true, Ordering::Relaxed);
-        let sharers = self.run_sharers.fetch_add(1, Ordering::Relaxed) + 1;
-        let most = retain::hot_run_granules(used, sharers as usize);
+        let sharers = self.run_sharers.fetch_add(1, Ordering::Relaxed) as usize + 1;
+        let most = retain::hot_run_granules(self.about_in_use().used * GRANULE, sharers, 0);
         let others = self.all_heaps().map(|other| &other.hot_runs);
         others.filter(|hot| hot.shares.load(Ordering::Relaxed)).for_each(|hot| hot.lower(most));
-        most
     }
 
     /// Notes that a heap, which has no hot runs any longer, leaves its share to others.
     fn leave_share_of_hot_runs(&self, heap: &Heap) {
         if heap.hot_runs.shares.load(Ordering::Relaxed) {
             heap.hot_runs.shares.store(false, Ordering::Relaxed);
-            // Relaxed: as in `share_hot_runs`.
+            // Relaxed: as in `hot_run_sharers`.
             self.run_sharers.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -221,12 +263,14 @@ impl<S: System> Arena<S> {
         while heap.hot_runs.granules() > left && self.give_back_hot(&heap.hot_runs, account) {}
     }
 
-    /// Whether threads would keep so many more runs hot, if there were a background thread, that it
-    /// is worth one: twice as many as without.
-    fn wants_help_with_runs(&self) -> bool {
-        let half = self.about_in_use().used * GRANULE / 2;
-        let more = retain::hot_run_granules(half, 1) > retain::hot_run_granules(0, 1);
-        more && !self.is_helped() && self.has_several_threads()
+    /// Whether a heap would keep more runs hot if there were a background thread.
+    fn wants_help_with_runs(&self, hot: &HotRuns) -> bool {
+        if self.is_helped() || !self.has_several_threads() {
+            return false;
+        }
+        let sharers = self.run_sharers.load(Ordering::Relaxed) as usize;
+        let used = self.about_in_use().used * GRANULE;
+        retain::hot_run_granules(used, sharers, 0) > hot.most.load(Ordering::Relaxed)
     }
 
     /// Takes the run out that came last into the bin for so many granules, which are not 0, if it
@@ -372,7 +416,10 @@ impl ThreadCache {
         }
         let released = account.total_released();
         if released > 0 {
-            self.wants_help |= wanted && arena.wants_help_with_runs();
+            if wanted {
+                arena.share_hot_runs(heap);
+                self.wants_help |= hot.note_crowded() && arena.wants_help_with_runs(hot);
+            }
             self.note_released(arena, released);
         }
         true

@@ -219,6 +219,7 @@ impl MediumBins {
         }
         if bin.slab == place.slab {
             bin.free |= 1 << place.index;
+            all_hot.note_taken_back(arena, place.class, hot, || arena.most_set_aside());
             return TakenBack::Kept;
         }
         all_hot.note_overflow(place.class);

@@ -54,6 +54,8 @@ pub(crate) struct Purger {
     total: AtomicUsize,
     /// Whether a background thread purges what nobody claims.
     helped: AtomicBool,
+    /// Whether what threads that rest have at hand can be taken from them as well.
+    reclaims: AtomicBool,
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
@@ -81,6 +83,7 @@ impl Purger {
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
             helped: AtomicBool::new(false),
+            reclaims: AtomicBool::new(false),
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
@@ -106,6 +109,8 @@ pub struct Watch {
     pooled: [u32; purge::TICKS_REMEMBERED],
     /// Whether what threads have at hand is taken from them.
     reclaims: bool,
+    /// Whether it was found out whether that can be done.
+    has_tried: bool,
 }
 
 impl Watch {
@@ -138,7 +143,7 @@ impl<S: System> Arena<S> {
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let helped = self.is_helped();
-        let time = if helped { self.about_time() } else { self.system.milliseconds() };
+        let time = self.about_time();
         let kept = self.count_down(time, used, released);
         let bound = if helped { kept.left_bound(used) } else { kept.bound(used) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
@@ -230,6 +235,11 @@ impl<S: System> Arena<S> {
         self.purger.helped.load(Ordering::Relaxed)
     }
 
+    /// Whether the background thread also takes what threads that rest have at hand.
+    pub(crate) fn is_reclaimed(&self) -> bool {
+        self.is_helped() && self.purger.reclaims.load(Ordering::Relaxed)
+    }
+
     /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
     pub fn set_helped(&self, helped: bool) {
         self.purger.helped.store(helped, Ordering::Relaxed);
@@ -240,6 +250,9 @@ impl<S: System> Arena<S> {
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
+        if watch.reclaims && !core::mem::replace(&mut watch.has_tried, true) {
+            self.purger.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
+        }
         self.give_back_shut();
         self.look_at_filled();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();

@@ -27,6 +27,7 @@ use crate::depot::HALF;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::outbox::Outbox;
+use core::ptr;
 use freehold_sync::atomic::{AtomicUsize, Ordering};
 use freehold_sync::turn::{self, Summons, Turn};
 use freehold_sys::System;
@@ -76,6 +77,14 @@ impl Holder {
 }
 
 impl<S: System> Arena<S> {
+    /// Whether what threads have at hand can be taken from them here. The first time it takes the
+    /// system milliseconds.
+    pub(crate) fn can_reclaim(&self) -> bool {
+        let somewhere = ptr::from_ref(self).addr();
+        // In hardened mode objects wait elsewhere, and threads do not say when they are in.
+        !self.hardening.is_on() && self.system.barrier() && self.system.peek(somewhere).is_some()
+    }
+
     /// Sends home what threads have at hand that are not in the allocator at the moment, and what
     /// the shared heaps have. Returns how many heaps and outboxes that was taken from. Fails if
     /// something had been freed twice.

@@ -26,6 +26,27 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_in_mode(object) };
     };
+    // SAFETY: the caller gives the object up.
+    unsafe { deallocate_found(object, arena, || arena.slab_at(object.addr())) }
+}
+
+/// As [`deallocate`], for an object in this granule, which the thread's map reaches.
+///
+/// # Safety
+/// As for [`deallocate`].
+#[cfg(target_arch = "x86_64")]
+#[cold]
+#[inline(never)]
+pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, granule: usize) {
+    // SAFETY: the map of a thread that has not seen the arena reaches nothing.
+    let arena = unsafe { process::existing_arena().unwrap_unchecked() };
+    // SAFETY: the caller gives the object up.
+    unsafe { deallocate_found(object, arena, || arena.slab_of(Granule(granule as u32))) }
+}
+
+/// Takes an object back that is where `find` says.
+#[inline(always)]
+unsafe fn deallocate_found(object: *mut u8, arena: &Arena<Linux>, find: impl FnOnce() -> Found) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if cache.is_busy() || !cache.try_set_busy() {
@@ -34,10 +55,10 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
     }
     // SAFETY: as above.
     unsafe {
-        match cache.slab_at(arena, object.addr()) {
-            Found::Small(g, class) => deallocate_small(object, cache, arena, (g, class)),
-            Found::Medium(g, part) => deallocate_medium(object, cache, arena, g, part),
-            Found::Run(g) => deallocate_run(object, cache, arena, g),
+        match find() {
+            Found::Small(g, class) => deallocate_small(object, g, cache, arena, class),
+            Found::Medium(g, part) => deallocate_medium(object, g, cache, arena, part),
+            Found::Run(g) => deallocate_run(object, g, cache, arena),
             Found::Other => deallocate_after_all(object, cache),
         }
     }
@@ -99,13 +120,14 @@ unsafe fn deallocate_in_mode(object: *mut u8) {
 #[inline(never)]
 unsafe fn deallocate_small(
     object: *mut u8,
+    g: Granule,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    (g, class): (Granule, Class),
+    class: Class,
 ) {
     if cache.took_last(class, object.addr()) {
         // SAFETY: the caller gives the object up, and found it there.
-        return unsafe { deallocate_taken_last(object, cache, arena, g, class) };
+        return unsafe { deallocate_taken_last(object, g, cache, arena, class) };
     }
     // SAFETY: the caller gives the object up, and found it there.
     let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
@@ -114,7 +136,7 @@ unsafe fn deallocate_small(
         return;
     }
     // SAFETY: the caller gives the object up.
-    unsafe { deallocate_small_elsewhere(object, cache, arena, g, class) }
+    unsafe { deallocate_small_elsewhere(object, g, cache, arena, class) }
 }
 
 /// Takes back a small object that was the last to be taken out of its magazine. The thread is
@@ -123,9 +145,9 @@ unsafe fn deallocate_small(
 #[inline(never)]
 unsafe fn deallocate_taken_last(
     object: *mut u8,
+    g: Granule,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    g: Granule,
     class: Class,
 ) {
     if cache.put_back(g, class, object.addr()) {
@@ -133,7 +155,7 @@ unsafe fn deallocate_taken_last(
         return;
     }
     // SAFETY: the caller gives the object up, and found it there.
-    unsafe { deallocate_small_elsewhere(object, cache, arena, g, class) }
+    unsafe { deallocate_small_elsewhere(object, g, cache, arena, class) }
 }
 
 /// Takes back an object of this granule of medium objects. The thread is marked as busy. (Here and
@@ -142,9 +164,9 @@ unsafe fn deallocate_taken_last(
 #[inline(never)]
 unsafe fn deallocate_medium(
     object: *mut u8,
+    g: Granule,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    g: Granule,
     part: Part,
 ) {
     // SAFETY: the caller gives the object up.
@@ -203,9 +225,9 @@ unsafe fn deallocate_medium_rarely(
 #[inline(never)]
 unsafe fn deallocate_run(
     object: *mut u8,
+    g: Granule,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    g: Granule,
 ) {
     // SAFETY: the caller gives the object up, and found it there.
     if unsafe { cache.keep_run(arena, g, object.addr()) } {
@@ -235,9 +257,9 @@ unsafe fn deallocate_run_elsewhere(object: *mut u8, cache: &mut ThreadCache, are
 #[inline(never)]
 unsafe fn deallocate_small_elsewhere(
     object: *mut u8,
+    g: Granule,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    g: Granule,
     class: Class,
 ) {
     // SAFETY: the caller gives the object up, and found it there.

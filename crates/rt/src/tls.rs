@@ -122,18 +122,18 @@ macro_rules! naked_deallocate {
     () => {
         core::arch::naked_asm!(
             concat!("mov rax, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
-            "mov rcx, rdi",
-            "sub rcx, qword ptr [rip + {region}]",
-            "shr rcx, {shift}", // the granule
-            "cmp rcx, qword ptr fs:[rax + {limit}]",
+            "mov rsi, rdi",
+            "sub rsi, qword ptr [rip + {region}]",
+            "shr rsi, {shift}", // the granule
+            "cmp rsi, qword ptr fs:[rax + {limit}]",
             "jae 2f",
             "mov rdx, qword ptr fs:[rax + {map}]",
-            "movzx ecx, byte ptr [rdx + rcx]", // the class
+            "movzx ecx, byte ptr [rdx + rsi]", // the class
             "mov edx, edi",
             "and edx, {mask}", // the offset, as the region begins with a multiple of that
             "imul edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
             "cmp edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
-            "jae {other}",
+            "jae {mapped}",
             "mov rdx, qword ptr fs:[rax + rcx * 8 + {tops}]",
             "mov qword ptr [rdx], rdi",
             "add dl, {slot}",
@@ -154,6 +154,7 @@ macro_rules! naked_deallocate {
             tops = const $crate::TOPS,
             slot = const core::mem::size_of::<usize>(),
             full = sym $crate::free::deallocate_in_full,
+            mapped = sym $crate::free::deallocate_mapped,
             other = sym $crate::free::deallocate,
         )
     };

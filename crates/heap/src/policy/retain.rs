@@ -142,22 +142,36 @@ pub fn more_hot(objects: usize, too_few: usize, size: usize) -> usize {
     more.min(hot_most(size)).max(objects)
 }
 
-/// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and at
-/// most.
+/// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and
+/// usually at most.
 const HOT_RUN_BYTES: usize = 2 << 20;
 const HOT_RUN_BYTES_MOST: usize = 8 << 20;
+
+/// Granules that a heap may keep beyond that where it turned out to need more, the first time that
+/// it did, and at most.
+const HOT_RUN_GRANULES_BEYOND: u32 = ((2 << 20) / GRANULE) as u32;
+const HOT_RUN_GRANULES_BEYOND_MOST: u32 = ((56 << 20) / GRANULE) as u32;
 
 /// Bytes of hot runs that a heap may keep in any case.
 pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
 
-/// Granules of hot runs that there may be in all heaps together.
-pub const HOT_RUN_GRANULES_MOST: u32 = (HOT_RUN_BYTES_MOST / GRANULE) as u32;
+/// Granules of the longest run that stays hot.
+pub const HOT_RUN_LONGEST: u32 = (HOT_RUN_BYTES_MOST / GRANULE) as u32;
 
 /// How many granules of runs a heap keeps hot, when `used` bytes are in use and there are so many
-/// heaps: as many as are in use, so that half of them may come and go, within bounds.
-pub fn hot_run_granules(used: usize, heaps: usize) -> u32 {
-    let all = used.clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST);
-    ((all / heaps.max(1)).max(HOT_RUN_BYTES_LEAST) / GRANULE) as u32
+/// heaps: as many as are in use, so that half of them may come and go, within bounds; and so many
+/// more `beyond` the upper one.
+pub fn hot_run_granules(used: usize, heaps: usize, beyond: u32) -> u32 {
+    let each = |bytes: usize| bytes / heaps.max(1) / GRANULE;
+    let usual = each(used.clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST)) as u32;
+    let in_use = u32::try_from(each(used)).unwrap_or(u32::MAX);
+    let least = (HOT_RUN_BYTES_LEAST / GRANULE) as u32;
+    (usual + beyond).min(in_use).max(usual).max(least)
+}
+
+/// How many granules a heap may keep beyond that, when so many were too few.
+pub fn hot_run_granules_beyond(before: u32) -> u32 {
+    (2 * before).clamp(HOT_RUN_GRANULES_BEYOND, HOT_RUN_GRANULES_BEYOND_MOST)
 }
 
 /// The longest hot run, in granules, that serves where one of so many is wanted and there is none:
@@ -171,7 +185,8 @@ pub fn hot_run_instead_of(count: u32) -> u32 {
 /// makes room for it. So a program with buffers of one length, or a few, keeps them all, and one of
 /// random lengths takes less beyond what it has in use.
 pub fn hot_runs_left(hot: u32, count: u32, most: u32) -> u32 {
-    let least = (most / 2).max((HOT_RUN_BYTES_LEAST / GRANULE) as u32);
+    let half = most.min((HOT_RUN_BYTES_MOST / GRANULE) as u32) / 2;
+    let least = half.max((HOT_RUN_BYTES_LEAST / GRANULE) as u32);
     hot.saturating_sub(count).max(least).min(hot).min(most)
 }
 
@@ -313,11 +328,27 @@ mod tests {
 
     #[test]
     fn as_many_runs_stay_hot_as_are_in_use_within_bounds() {
-        let bytes = |used, heaps| hot_run_granules(used, heaps) as usize * GRANULE;
+        let bytes = |used, heaps| hot_run_granules(used, heaps, 0) as usize * GRANULE;
         assert_eq!((bytes(0, 1), bytes(2 << 20, 1)), (HOT_RUN_BYTES, HOT_RUN_BYTES));
         assert_eq!((bytes(5 << 20, 1), bytes(5 << 20, 5)), (5 << 20, 1 << 20));
-        assert_eq!(bytes(usize::MAX, 0), HOT_RUN_GRANULES_MOST as usize * GRANULE);
+        assert_eq!(bytes(usize::MAX, 0), HOT_RUN_BYTES_MOST);
         assert_eq!(bytes(usize::MAX, 1000), HOT_RUN_BYTES_LEAST);
+    }
+
+    #[test]
+    fn more_runs_stay_hot_where_that_is_too_few_but_not_more_than_are_in_use() {
+        let granules = |mib: usize| (mib << 20 >> GRANULE.ilog2()) as u32;
+        let most = |mib: usize, heaps, beyond| hot_run_granules(mib << 20, heaps, granules(beyond));
+        assert_eq!((most(40, 1, 16), most(40, 1, 56), most(400, 1, 56)), {
+            (granules(24), granules(40), granules(64))
+        });
+        assert_eq!((most(40, 4, 16), most(4, 1, 16), most(0, 1, 16)), {
+            (granules(10), granules(4), granules(2))
+        });
+        let more = |&before: &u32| Some(hot_run_granules_beyond(before));
+        let all: Vec<_> = core::iter::successors(Some(0), more).take(8).collect();
+        assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(granules(2))), "{all:?}");
+        assert_eq!(all[7], granules(56));
     }
 
     #[test]

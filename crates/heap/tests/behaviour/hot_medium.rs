@@ -51,6 +51,29 @@ fn medium_objects_that_come_and_go_stay_hot_however_many_were_at_first() {
 }
 
 #[test]
+fn objects_that_come_and_go_stay_hot_where_all_of_them_are_of_one_slab() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for (size, count) in [(2500, 24), (3000, 20), (5000, 18)] {
+        assert!(count <= Class::of_medium(size).info().capacity.into());
+        let allocate = |thread: &mut Thread<Fake>| -> Vec<_> {
+            (0..count).map(|_| thread.alloc(size).unwrap()).collect()
+        };
+        let is_as_it_was = |thread: &mut Thread<Fake>| {
+            let objects = allocate(thread);
+            thread.free_all(objects.iter().copied());
+            let again = allocate(thread);
+            let is_as_it_was = again.iter().eq(objects.iter().rev());
+            thread.free_all(again);
+            is_as_it_was
+        };
+        assert!(!is_as_it_was(&mut thread), "so many of {size} bytes are hot at first");
+        come_and_go(&mut thread, size, count, 5 * LONG);
+        assert!(is_as_it_was(&mut thread), "{count} objects of {size} bytes");
+    }
+}
+
+#[test]
 fn a_medium_object_that_is_hot_and_is_freed_again_is_found_out() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
