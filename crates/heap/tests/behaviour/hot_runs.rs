@@ -303,10 +303,9 @@ fn where_threads_that_rest_give_them_up_all_runs_that_come_and_go_stay_unless_ot
     }
     come_and_go(&mut threads[0], 24 << 20);
     assert!(kept() >= 24 << 20, "{} bytes", kept());
-    for n in 0..200 {
-        let other = threads[0].alloc(SIZE + n % 50 * GRANULE).unwrap();
-        threads[0].free(other);
-    }
+    let others: Vec<_> =
+        (0..40).map(|n| threads[0].alloc(SIZE + n % 20 * GRANULE).unwrap()).collect();
+    threads[0].free_all(others);
     assert!(kept() <= 8 << 20, "{} bytes, of which others are wanted", kept());
     for (thread, object) in threads.iter_mut().zip(small) {
         thread.free(object);
