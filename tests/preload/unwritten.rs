@@ -16,12 +16,17 @@ fn a_program_of_several_threads_that_writes_to_nothing_is_not_made_resident_ahea
     if populated < 16 << 20 {
         return tools::skip("hardly a block is populated on this system");
     }
-    // The thread may come late where others want the processors.
-    let runs = [(); 3].map(|()| program("by threads").run().succeeded());
-    let resident = runs.iter().map(|ended| ended.number("resident")).min();
-    let resident = resident.expect("there were three");
+    // The thread may come late where others want the processors: one run in which it does not will
+    // do.
+    let mut ended = program("by threads").run().succeeded();
+    for _ in 0..9 {
+        if ended.number("resident") < populated / 2 {
+            break;
+        }
+        ended = program("by threads").run().succeeded();
+    }
+    let resident = ended.number("resident");
     tools::say(&format!("{resident} bytes resident, {populated} if nobody looks"));
-    let [ended, ..] = runs;
     ended.check(resident < populated / 2, "what is not written to was not to be resident");
 }
 

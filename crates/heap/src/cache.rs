@@ -518,14 +518,15 @@ impl ThreadCache {
     /// Gives back everything that is free: what the thread keeps, and what its heap does.
     pub fn trim<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
         self.flush(arena)?;
+        let mut found = Ok(());
         if let Some(bins) = self.medium_bins() {
-            arena.let_go_of_medium(bins, usize::MAX);
+            arena.let_go_of_medium(bins, usize::MAX, |twice| found = Err(twice));
         }
         if let Some(heap) = self.heap() {
             arena.let_go_of_runs(heap);
             arena.let_go_of_slabs(&mut heap.hold());
         }
-        Ok(())
+        found
     }
 
     /// Gives back everything, the heap and the outbox included. What the thread still allocates and

@@ -167,7 +167,8 @@ impl<S: System> Arena<S> {
             }
             let mut held = heap.hold();
             // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
-            self.let_go_of_medium(unsafe { &mut *held.heap().medium.get() }, usize::MAX);
+            let bins = unsafe { &mut *held.heap().medium.get() };
+            self.let_go_of_medium(bins, usize::MAX, |twice| found = Err(twice));
             self.let_go_of_slabs(&mut held);
         }
         found

@@ -10,6 +10,7 @@ use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES, Starts};
 use crate::free::InSlab;
 use crate::heap::{Heap, Held};
 use crate::hot::{AllHot, Hot, NEAR};
+use crate::invalid::Invalid;
 use crate::layout::Granule;
 use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
@@ -380,7 +381,8 @@ impl<S: System> Arena<S> {
         }
         let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
         let (class, hot) = (medium_class(n), &mut at_hand[n].hot);
-        let released = self.send_some_hot_home(class, hot, all_hot);
+        // What was freed twice is lost, which is all that can be done about it here.
+        let released = self.send_some_hot_home(class, (hot, all_hot), |_| ());
         if hot.count() == 0 {
             all_hot.make_shallow(class, hot);
         }
@@ -388,8 +390,13 @@ impl<S: System> Arena<S> {
     }
 
     /// Returns what is hot, so many objects or a few more, and then what the bins hold, to the
-    /// slabs it came from.
-    pub(crate) fn let_go_of_medium(&self, bins: &mut MediumBins, most: usize) -> LetGo {
+    /// slabs it came from. Calls `twice` with what was free already.
+    pub(crate) fn let_go_of_medium(
+        &self,
+        bins: &mut MediumBins,
+        most: usize,
+        mut twice: impl FnMut(Invalid),
+    ) -> LetGo {
         let MediumBins { at_hand, all_hot } = bins;
         let (mut released, mut left) = (0, most);
         for (n, AtHand { hot, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
@@ -399,7 +406,7 @@ impl<S: System> Arena<S> {
                     return LetGo { released, is_all: false };
                 }
                 left = left.saturating_sub(ROUNDS);
-                released += self.send_some_hot_home(class, hot, all_hot);
+                released += self.send_some_hot_home(class, (hot, all_hot), &mut twice);
             }
             all_hot.make_shallow(class, hot);
         }
@@ -416,8 +423,14 @@ impl<S: System> Arena<S> {
     }
 
     /// Returns the hot objects freed last to their slabs, those of one slab together: [`ROUNDS`] of
-    /// them, or as many as there are. Returns the granules released.
-    fn send_some_hot_home(&self, class: Class, hot: &mut Hot, all_hot: &mut AllHot) -> u32 {
+    /// them, or as many as there are. Returns the granules released. Calls `twice` with what was free
+    /// already.
+    fn send_some_hot_home(
+        &self,
+        class: Class,
+        (hot, all_hot): (&mut Hot, &mut AllHot),
+        mut twice: impl FnMut(Invalid),
+    ) -> u32 {
         let mut objects = [(NO_SLAB, 0_u64); ROUNDS];
         let mut count = 0;
         while let Some(place) = objects.get_mut(count)
@@ -436,16 +449,32 @@ impl<S: System> Arena<S> {
             let same = others.iter_mut().filter(|(other, _)| *other == slab);
             same.for_each(|(_, bit)| bits |= core::mem::take(bit));
             // Those that were taken along have no bits left.
-            let home = if bits == 0 {
-                Ok(0)
-            } else {
-                self.send_medium_home(class, slab, bits, None, &self.tally)
-            };
-            debug_assert!(home.is_ok(), "a hot object was free");
-            released += home.unwrap_or(0);
+            if bits != 0 {
+                released += self.send_hot_home(class, slab, bits, &mut twice);
+            }
             rest = others;
         }
         released
+    }
+
+    /// Returns hot objects of a slab to it: bits of its word. Returns the granules released. An
+    /// object that another thread has freed as well may be free there by now: `twice` is called
+    /// with it, and the others go home all the same.
+    fn send_hot_home(
+        &self,
+        class: Class,
+        slab: Granule,
+        bits: u64,
+        twice: impl FnOnce(Invalid),
+    ) -> u32 {
+        let send = |bits| self.send_medium_home(class, slab, bits, None, &self.tally);
+        if let Ok(released) = send(bits) {
+            return released;
+        }
+        let free = bits & self.word(slab).mask().free_now().0;
+        let number = free.trailing_zeros() as usize;
+        twice(Invalid::FreedTwice { address: self.tables.address(slab) + number * class.size() });
+        if bits == free { 0 } else { send(bits & !free).unwrap_or(0) }
     }
 
     /// Gives out a medium object from a heap whose lock is held because it is shared.

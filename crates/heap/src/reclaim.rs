@@ -215,7 +215,7 @@ impl<S: System> Arena<S> {
         }
         // SAFETY: as above.
         let bins = unsafe { &mut *heap.medium.get() };
-        let medium = self.let_go_of_medium(bins, left.saturating_mul(HALF));
+        let medium = self.let_go_of_medium(bins, left.saturating_mul(HALF), &mut twice);
         released += medium.released;
         if !medium.is_all {
             return LetGo { released, is_all: false };

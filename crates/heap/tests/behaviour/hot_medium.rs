@@ -249,3 +249,20 @@ fn an_object_that_another_thread_has_freed_already_is_found_out() {
     first.free_all(left);
     first.free(taken);
 }
+
+#[test]
+fn an_object_that_two_threads_have_at_hand_is_found_out_as_it_goes_home_and_others_go_home() {
+    let estate = Estate::new(Fake::new());
+    let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+    let size = 4096;
+    let own = second.alloc(size).unwrap();
+    let objects: Vec<_> = (0..8).map(|_| first.alloc(size).unwrap()).collect();
+    let twice = objects[3];
+    second.free(twice);
+    first.free_all(objects);
+    second.cache.trim(estate.arena()).unwrap();
+    assert_eq!(first.cache.trim(estate.arena()), Err(Invalid::FreedTwice { address: twice }));
+    second.free(own);
+    second.cache.trim(estate.arena()).unwrap();
+    assert_eq!(estate.arena().granules_in_use().used, 0);
+}
