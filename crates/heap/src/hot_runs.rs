@@ -418,7 +418,10 @@ impl ThreadCache {
         if released > 0 {
             if wanted {
                 arena.share_hot_runs(heap);
-                self.wants_help |= hot.note_crowded() && arena.wants_help_with_runs(hot);
+                if hot.note_crowded() {
+                    arena.would_keep_more();
+                    self.wants_help |= arena.wants_help_with_runs(hot);
+                }
             }
             self.note_released(arena, released);
         }

@@ -423,8 +423,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Returns the hot objects freed last to their slabs, those of one slab together: [`ROUNDS`] of
-    /// them, or as many as there are. Returns the granules released. Calls `twice` with what was free
-    /// already.
+    /// them, or as many as there are. Returns the granules released. Calls `twice` with what was
+    /// free already.
     fn send_some_hot_home(
         &self,
         class: Class,

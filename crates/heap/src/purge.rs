@@ -54,7 +54,9 @@ pub(crate) struct Purger {
     total: AtomicUsize,
     /// Whether a background thread purges what nobody claims.
     helped: AtomicBool,
-    /// Whether what threads that rest have at hand can be taken from them as well.
+    /// Whether somebody would keep more at hand if it could be taken from threads that rest.
+    would_keep_more: AtomicBool,
+    /// Whether it can.
     reclaims: AtomicBool,
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
@@ -83,6 +85,7 @@ impl Purger {
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
             helped: AtomicBool::new(false),
+            would_keep_more: AtomicBool::new(false),
             reclaims: AtomicBool::new(false),
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
@@ -240,6 +243,11 @@ impl<S: System> Arena<S> {
         self.is_helped() && self.purger.reclaims.load(Ordering::Relaxed)
     }
 
+    /// Notes that somebody would keep more at hand if that were so.
+    pub(crate) fn would_keep_more(&self) {
+        self.purger.would_keep_more.store(true, Ordering::Relaxed);
+    }
+
     /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
     pub fn set_helped(&self, helped: bool) {
         self.purger.helped.store(helped, Ordering::Relaxed);
@@ -250,7 +258,10 @@ impl<S: System> Arena<S> {
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
-        if watch.reclaims && !core::mem::replace(&mut watch.has_tried, true) {
+        // Only where somebody has use for it, since it takes long the first time.
+        if watch.reclaims && !watch.has_tried && self.purger.would_keep_more.load(Ordering::Relaxed)
+        {
+            watch.has_tried = true;
             self.purger.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
         }
         self.give_back_shut();
