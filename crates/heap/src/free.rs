@@ -355,7 +355,7 @@ impl ThreadCache {
     ) -> TakenBack {
         let InSlab { class, slab, index } = place;
         match self.medium_bins() {
-            Some(bins) => bins.take_back(arena, place, address),
+            Some(bins) => bins.take_back(arena, place, address, false),
             None => self.take_back_shared(arena, class, slab, index, address),
         }
     }
@@ -377,7 +377,7 @@ impl ThreadCache {
         let Some(held) = arena.hold_shared_heap(self.hint()) else { return TakenBack::No };
         // SAFETY: the heap is shared, so its lock, which is held, protects its bins.
         let bins = unsafe { &mut *held.heap().medium.get() };
-        bins.take_back(arena, InSlab { class, slab, index }, address)
+        bins.take_back(arena, InSlab { class, slab, index }, address, true)
     }
 
     /// Frees an object that the fast path did not keep. On an error nothing has changed.

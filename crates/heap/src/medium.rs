@@ -172,7 +172,8 @@ impl MediumBins {
     }
 
     /// Takes back an object, if there is room for it among those that are kept, or if it is of the
-    /// slab that the heap is taking from.
+    /// slab that the heap is taking from. Of a heap that is shared, whose lock is held, there are
+    /// never more than at first: room for them comes with another lock, which comes before.
     // Inlined for the reason that `keep` is.
     #[inline(always)]
     pub(crate) fn take_back<S: System>(
@@ -180,12 +181,13 @@ impl MediumBins {
         arena: &Arena<S>,
         place: InSlab,
         object: usize,
+        is_shared: bool,
     ) -> TakenBack {
         if self.has_no_room(place, object) {
             self.note_overflow(place.class);
             return TakenBack::No;
         }
-        self.take_back_slowly(arena, place, object)
+        self.take_back_slowly(arena, place, object, is_shared)
     }
 
     /// Whether an object certainly has to go, and is not here already.
@@ -208,6 +210,7 @@ impl MediumBins {
         arena: &Arena<S>,
         place: InSlab,
         object: usize,
+        is_shared: bool,
     ) -> TakenBack {
         let Self { at_hand, all_hot } = self;
         let AtHand { bin, hot, .. } = &mut at_hand[place.class.medium_index()];
@@ -220,7 +223,9 @@ impl MediumBins {
         }
         if bin.slab == place.slab {
             bin.free |= 1 << place.index;
-            all_hot.note_taken_back(arena, place.class, hot, || arena.most_set_aside());
+            if !is_shared {
+                all_hot.note_taken_back(arena, place.class, hot, || arena.most_set_aside());
+            }
             return TakenBack::Kept;
         }
         all_hot.note_overflow(place.class);

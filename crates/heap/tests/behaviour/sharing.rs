@@ -106,6 +106,18 @@ fn what_shared_heaps_have_at_hand_goes_back_when_they_let_go_of_it() {
 }
 
 #[test]
+fn who_shares_takes_no_lock_out_of_order_however_often_objects_go_back_to_a_slab() {
+    with_two_that_share(|_, mut one, other| {
+        for _ in 0..100 {
+            // More than are hot, and not more than a slab has.
+            let objects: Vec<_> = (0..18).map(|_| one.alloc(5000).unwrap()).collect();
+            one.free_all(objects);
+        }
+        drop((one, other));
+    });
+}
+
+#[test]
 fn a_medium_object_that_one_frees_is_the_next_to_be_given_out_on_its_processor() {
     for size in [3000, 9000, MEDIUM_MAX] {
         with_two_that_share(|estate, mut one, mut other| {
