@@ -196,22 +196,29 @@ impl<S: System> Arena<S> {
     /// Notes that the leaseholder of a heap claims a run of so many granules, since none of those
     /// that are hot would do, and gives hot ones back if there are more than may be by now.
     pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
-        // More than a little only where somebody takes it from threads that rest, or where there
-        // is one thread, to which all that is free belongs as well.
-        let helped = self.is_helped();
-        let many = helped || !self.has_several_threads();
-        let used = if many { self.about_in_use().used + count as usize } else { 0 };
         let hot = &heap.hot_runs;
-        if helped {
+        if self.is_helped() {
             self.share_hot_runs(heap);
         }
         let sharers = self.hot_run_sharers(heap);
         let beyond = hot.beyond();
         let beyond = if self.is_reclaimed() { beyond } else { 0 };
-        let most = retain::hot_run_granules(used.saturating_mul(GRANULE), sharers, beyond);
+        let used = self.used_beside_hot_runs(count);
+        let most = retain::hot_run_granules(used, sharers, beyond);
         hot.note_claimed(count, most);
         let left = retain::hot_runs_left(hot.granules(), count, most);
         while hot.granules() > left && self.give_back_hot(hot, account) {}
+    }
+
+    /// How many bytes are in use when a run of so many granules is claimed, as far as that is a
+    /// reason to keep more hot runs: where somebody takes them from threads that rest, or where
+    /// there is one thread, to which all that is free belongs as well.
+    fn used_beside_hot_runs(&self, count: u32) -> usize {
+        if self.is_helped() || !self.has_several_threads() {
+            (self.about_in_use().used + count as usize).saturating_mul(GRANULE)
+        } else {
+            0
+        }
     }
 
     /// By how many heaps what there may be of hot runs is divided for this one: by those that share
@@ -234,7 +241,7 @@ impl<S: System> Arena<S> {
         }
         heap.hot_runs.shares.store(true, Ordering::Relaxed);
         let sharers = self.run_sharers.fetch_add(1, Ordering::Relaxed) as usize + 1;
-        let most = retain::hot_run_granules(self.about_in_use().used * GRANULE, sharers, 0);
+        let most = retain::hot_run_granules(self.used_beside_hot_runs(0), sharers, 0);
         let others = self.all_heaps().map(|other| &other.hot_runs);
         others.filter(|hot| hot.shares.load(Ordering::Relaxed)).for_each(|hot| hot.lower(most));
     }
