@@ -387,7 +387,7 @@ impl<S: System> Arena<S> {
         let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
         let (class, hot) = (medium_class(n), &mut at_hand[n].hot);
         // What was freed twice is lost, which is all that can be done about it here.
-        let released = self.send_some_hot_home(class, (hot, all_hot), |_| ());
+        let released = self.send_some_hot_home(class, (hot, all_hot), &mut |_| ());
         if hot.count() == 0 {
             all_hot.make_shallow(class, hot);
         }
@@ -434,7 +434,7 @@ impl<S: System> Arena<S> {
         &self,
         class: Class,
         (hot, all_hot): (&mut Hot, &mut AllHot),
-        mut twice: impl FnMut(Invalid),
+        twice: &mut dyn FnMut(Invalid),
     ) -> u32 {
         let mut objects = [(NO_SLAB, 0_u64); ROUNDS];
         let mut count = 0;
@@ -455,7 +455,7 @@ impl<S: System> Arena<S> {
             same.for_each(|(_, bit)| bits |= core::mem::take(bit));
             // Those that were taken along have no bits left.
             if bits != 0 {
-                released += self.send_hot_home(class, slab, bits, &mut twice);
+                released += self.send_hot_home(class, slab, bits, twice);
             }
             rest = others;
         }
@@ -470,7 +470,7 @@ impl<S: System> Arena<S> {
         class: Class,
         slab: Granule,
         bits: u64,
-        twice: impl FnOnce(Invalid),
+        twice: &mut dyn FnMut(Invalid),
     ) -> u32 {
         let send = |bits| self.send_medium_home(class, slab, bits, None, &self.tally);
         if let Ok(released) = send(bits) {
