@@ -6,7 +6,7 @@ use crate::cache::{Holding, ThreadCache};
 use crate::class::Class;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
-use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
+use crate::layout::{GRANULE, Granule, at};
 use crate::magazine::MAGAZINES;
 use crate::medium::TakenBack;
 use crate::outbox::Row;
@@ -59,12 +59,16 @@ impl<S: System> Arena<S> {
     /// Finds out where an address is.
     #[inline]
     pub fn slab_at(&self, address: usize) -> Found {
-        self.granule_of(address).map_or(Found::Other, |g| self.slab_of(g))
+        // SAFETY: that is committed of the region.
+        self.granule_of(address).map_or(Found::Other, |g| unsafe { self.slab_of(g) })
     }
 
-    /// Finds out what a granule of the region is.
+    /// Finds out what a granule is.
+    ///
+    /// # Safety
+    /// It is committed, as whatever a thread's map reaches is.
     #[inline]
-    pub fn slab_of(&self, g: Granule) -> Found {
+    pub unsafe fn slab_of(&self, g: Granule) -> Found {
         let part = self.tag(g).part();
         let class = Class(part.class());
         if class.is_medium() {
@@ -106,17 +110,6 @@ impl<S: System> Arena<S> {
 }
 
 impl ThreadCache {
-    /// What [`Arena::slab_at`] finds, for less where the thread's map reaches.
-    #[inline(always)]
-    pub fn slab_at<S: System>(&self, arena: &Arena<S>, address: usize) -> Found {
-        let index = address.wrapping_sub(arena.tables.region) >> GRANULE_SHIFT;
-        // A map reaches no further than what is committed of the region.
-        if index < self.limit {
-            return arena.slab_of(Granule(index as u32));
-        }
-        arena.slab_at(address)
-    }
-
     /// Whether the thread keeps objects of this granule.
     #[inline]
     pub(crate) fn keeps(&self, g: Granule, class: Class) -> bool {

@@ -475,6 +475,19 @@ mod tests {
     }
 
     #[test]
+    fn it_is_a_habit_when_many_go_in_a_row_and_none_is_claimed_that_others_would_not_do_for() {
+        let hot = HotRuns::new();
+        let crowd = |times| (0..times).filter(|_| hot.note_crowded()).count();
+        assert_eq!((crowd(CROWDED - 1), hot.beyond()), (0, 0));
+        assert_eq!(crowd(1), 1);
+        assert!(hot.beyond() > 0);
+        assert_eq!(crowd(CROWDED - 1), 0);
+        hot.granules.store(1, Ordering::Relaxed);
+        assert_eq!((hot.beyond(), crowd(CROWDED - 1)), (0, 0));
+        assert_eq!(crowd(1), 1);
+    }
+
+    #[test]
     fn in_the_child_of_a_fork_those_who_share_are_counted_anew() {
         let place = Arena::create(Fake::new()).unwrap();
         // SAFETY: it lives until the end of the test.

@@ -477,7 +477,8 @@ impl<S: System> Arena<S> {
             return released;
         }
         let free = bits & self.word(slab).mask().free_now().0;
-        let number = free.trailing_zeros() as usize;
+        // Who takes from the slab may have taken it since: then it is one of those.
+        let number = if free == 0 { bits } else { free }.trailing_zeros() as usize;
         twice(Invalid::FreedTwice { address: self.tables.address(slab) + number * class.size() });
         if bits == free { 0 } else { send(bits & !free).unwrap_or(0) }
     }

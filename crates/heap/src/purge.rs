@@ -65,7 +65,7 @@ pub(crate) struct Purger {
     ticks: AtomicU32,
     /// When what was beyond the recent peak was last trimmed, in milliseconds.
     trimmed: AtomicU64,
-    /// How many looks there have been while there was a background thread.
+    /// How many looks there have been of threads that release.
     looks: AtomicU32,
     /// When it was that one of the last of those was, in milliseconds.
     looked: AtomicU64,

@@ -30,17 +30,18 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
     unsafe { deallocate_found(object, arena, || arena.slab_at(object.addr())) }
 }
 
-/// As [`deallocate`], for an object in this granule, which the thread's map reaches.
+/// As [`deallocate`], for an object in a granule that the thread's map reaches.
 ///
 /// # Safety
-/// As for [`deallocate`].
+/// As for [`deallocate`]; `granule` is the object's, and below the limit of the thread's map.
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]
 pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, granule: usize) {
-    // SAFETY: the map of a thread that has not seen the arena reaches nothing.
+    // SAFETY: there is one: a map that reaches anything is that of a heap of it, which the thread
+    // has leased. In a mode no thread leases one for its own storage.
     let arena = unsafe { process::existing_arena().unwrap_unchecked() };
-    // SAFETY: the caller gives the object up.
+    // SAFETY: as far as a map reaches the region is committed; the caller gives the object up.
     unsafe { deallocate_found(object, arena, || arena.slab_of(Granule(granule as u32))) }
 }
 
