@@ -29,21 +29,25 @@ use core::ptr::NonNull;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sync::frontier::Frontier;
 use freehold_sync::lock::Lock;
-use freehold_sys::{HugePages, System};
+use freehold_sys::System;
 
 /// Bytes before and after the metadata that are never made accessible: who runs over the end of a
 /// neighbouring mapping ends there. As large as the largest page.
 const METADATA_FENCE: usize = 64 * 1024;
 
+/// The size of a page of which a block's local parts take one.
+const SMALL_PAGE: usize = BLOCK_GRANULES as usize * size_of::<SlabLocal>();
+
 /// A region, its tables, and the heaps that take from it.
 ///
-/// In this order: what a small process does not use, on pages of its own, which stay untouched;
-/// what everybody reads and hardly anybody writes; what is written often, on lines of its own; and
-/// what is used when threads come and go or the region grows.
+/// In this order: what a small process does not use, on pages of its own, which stay untouched; on
+/// one page the pools, at which every process looks, what everybody reads and hardly anybody
+/// writes, what is written often, on lines of its own, and what is used when threads come and go or
+/// the region grows.
 #[repr(C)]
 pub struct Arena<S: System> {
-    pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) direct: DirectMappings,
+    pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) system: S,
     pub(crate) tables: Tables,
     /// Blocks in the region.
@@ -95,25 +99,27 @@ unsafe impl<S: System> Send for Arena<S> {}
 /// Where the parts of the metadata stand, in bytes from its start.
 ///
 /// What a small process uses stands together: each place far from others costs the system a page
-/// table or two, and each part that is committed by itself a call. A table that is large because
-/// the region is begins where another begins, and one of the two grows downwards: so the heaps,
-/// before the arena, with the tags behind it; the far bits with the local parts; and the blocks
-/// with the remote parts.
+/// table or two, each part that is committed by itself a call, and each page a page fault. A table
+/// that is large because the region is begins where another begins, and one of the two grows
+/// downwards: so the heaps, before the arena, with the far bits behind it; the local parts with the
+/// tags; and the remote parts with the blocks. These begin in the middle of a page, which holds
+/// what a small process uses of both. Local parts come first and remote parts last, so that the
+/// tags are near the arena, and the blocks near the region.
 struct Plan {
+    /// The first local part ends here, and the tags begin.
+    tags: usize,
     /// The first heap ends here.
     heaps: usize,
     /// The arena begins here, so that a page begins with what of it every process uses.
     arena: usize,
     /// Behind the arena, on the same page.
     zones: usize,
-    tags: usize,
+    far_bits: usize,
     magazines: usize,
-    /// The first far bits end here, and the local parts begin.
-    locals: usize,
-    /// The first block's entry ends here, and the remote parts begin.
-    remotes: usize,
     maps: usize,
     outboxes: usize,
+    /// The first remote part ends here, and the blocks begin.
+    blocks: usize,
     total: usize,
 }
 
@@ -127,50 +133,47 @@ impl Plan {
             end = (start + bytes).next_multiple_of(page);
             start
         };
+        // So much of the page where two tables meet is the one's that grows downwards. Where pages
+        // are larger one tells of several blocks, and none would be theirs alone, to be purged.
+        let meet = if page == SMALL_PAGE { page / 4 * 3 } else { 0 };
+        part(granules * size_of::<SlabLocal>());
+        let tags = part(meet + granules * size_of::<Tag>()) + meet;
         part(leases.heaps() * size_of::<Heap>());
-        let unused = offset_of!(Arena<S>, system) / align_of::<Arena<S>>() * align_of::<Arena<S>>();
+        let unused = offset_of!(Arena<S>, pools) / align_of::<Arena<S>>() * align_of::<Arena<S>>();
         let before = unused.next_multiple_of(page) - unused;
-        let zones = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
-        let heaps = part(before + size_of::<Arena<S>>() + zones);
+        let zone_bytes = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
+        let heaps = part(before + size_of::<Arena<S>>() + zone_bytes);
         let arena = heaps + before;
-        let tags = part(granules * size_of::<Tag>());
+        let far_bits = part(granules * size_of::<FarBits>());
         let magazines = part(Stock::<Magazine>::bytes(left));
-        part(blocks * size_of::<BlockEntry>());
-        let remotes = part(granules * size_of::<Remote>());
-        part(granules * size_of::<FarBits>());
-        let locals = part(granules * size_of::<SlabLocal>());
-        Self {
-            heaps,
-            arena,
-            zones: arena + size_of::<Arena<S>>(),
-            tags,
-            magazines,
-            locals,
-            remotes,
-            maps: part(leases.maps() * granules.next_multiple_of(page)),
-            outboxes: part(Stock::<Outbox>::bytes(left)),
-            total: part(0),
-        }
+        let maps = part(leases.maps() * granules.next_multiple_of(page));
+        let outboxes = part(Stock::<Outbox>::bytes(left));
+        part(granules * size_of::<Remote>());
+        let blocks = part(meet + blocks * size_of::<BlockEntry>()) + meet;
+        let total = part(0);
+        let zones = arena + size_of::<Arena<S>>();
+        Self { tags, heaps, arena, zones, far_bits, magazines, maps, outboxes, blocks, total }
     }
 
     /// The tables of a region, with the metadata at `start`.
     fn tables(&self, start: usize, region: usize) -> Tables {
         Tables {
             tags: start + self.tags,
-            locals: start + self.locals,
-            far_bits: start + self.locals,
-            remotes: start + self.remotes,
-            blocks: start + self.remotes,
+            locals: start + self.tags,
+            far_bits: start + self.far_bits,
+            remotes: start + self.blocks,
+            blocks: start + self.blocks,
             zones: start + self.zones,
             region,
         }
     }
 
-    /// What is committed at once, with the first zone's tags: from where to where.
+    /// What is committed at once, with the first zone's far bits: from where to where.
     fn at_once(&self, page: usize, leases: &Leases, granules: usize) -> (usize, usize) {
         let heaps = grow::heaps_at_once(leases.first_heaps() * size_of::<Heap>());
-        let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
-        (self.heaps - heaps.next_multiple_of(page), (self.tags + tags).next_multiple_of(page))
+        let far_bits = granules.min(ZONE_GRANULES) * size_of::<FarBits>();
+        let end = (self.far_bits + far_bits).next_multiple_of(page);
+        (self.heaps - heaps.next_multiple_of(page), end)
     }
 }
 
@@ -206,9 +209,6 @@ impl<S: System> Arena<S> {
 
     fn create_with(system: S, secret: Option<Secret>) -> Option<NonNull<Self>> {
         let (page, processors) = (system.page_size(), system.processors());
-        // Asked now, because the answer is in a file: when it is needed a filter of system calls
-        // may end the process for opening one.
-        system.huge_pages();
         let leases = Leases::new(processors);
         let left = system.address_space_left();
         for bytes in grow::reservations(left) {
@@ -234,17 +234,8 @@ impl<S: System> Arena<S> {
             let region = outside + metadata + fence;
             let granules = blocks * BLOCK_GRANULES as usize;
             let (from, to) = plan.at_once(page, &leases, granules);
-            let small_pages_end = region + bytes.min(grow::SMALL_PAGES_BELOW);
-            // SAFETY: parts of the reservation just made.
-            let usable = unsafe {
-                // Where pages are huge on request only, or never, nobody requests that here: the
-                // call would divide a mapping for nothing.
-                if system.huge_pages() == HugePages::Always {
-                    system.forbid_huge_pages(start, small_pages_end - start);
-                }
-                system.commit(start + from, to - from)
-            };
-            if !usable {
+            // SAFETY: a part of the reservation just made.
+            if !unsafe { system.commit(start + from, to - from) } {
                 // A smaller one needs less, and what was reserved would be lost.
                 // SAFETY: the reservation just made, unused.
                 unsafe { system.unmap(reservation.0, reservation.1) };
@@ -363,21 +354,21 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn local(&self, g: Granule) -> *mut SlabLocal {
         // SAFETY: as in `tag`, the table is committed there.
-        unsafe { at::<SlabLocal>(self.tables.locals).add(g.0 as usize) }
+        unsafe { at::<SlabLocal>(self.tables.locals).sub(g.0 as usize + 1) }
     }
 
     /// The word of a committed granule.
     #[inline]
     pub(crate) fn word(&self, g: Granule) -> &Remote {
         // SAFETY: as in `tag`.
-        unsafe { &*at::<Remote>(self.tables.remotes).add(g.0 as usize) }
+        unsafe { &*at::<Remote>(self.tables.remotes).sub(g.0 as usize + 1) }
     }
 
     /// The bits of the slab at a committed granule.
     #[inline]
     pub(crate) fn bits(&self, g: Granule) -> Bits<'_> {
         // SAFETY: as in `tag`.
-        let far = unsafe { &*at::<FarBits>(self.tables.far_bits).sub(g.0 as usize + 1) };
+        let far = unsafe { &*at::<FarBits>(self.tables.far_bits).add(g.0 as usize) };
         Bits { near: self.word(g), far }
     }
 
@@ -385,7 +376,7 @@ impl<S: System> Arena<S> {
     #[inline]
     pub(crate) fn block(&self, b: Block) -> &BlockEntry {
         // SAFETY: as in `tag`.
-        unsafe { &*at::<BlockEntry>(self.tables.blocks).sub(b.0 as usize + 1) }
+        unsafe { &*at::<BlockEntry>(self.tables.blocks).add(b.0 as usize) }
     }
 
     /// A zone of the region.
@@ -454,6 +445,9 @@ impl<S: System> Arena<S> {
             // Near a limit the large step may fail where the small one does not.
             let done = [step, smallest].into_iter().find(|&n| self.commit_blocks(committed, n));
             let Some(n) = done else { return false };
+            if committed == 0 {
+                self.find_huge_pages();
+            }
             self.frontier.advance(committed + n, || {
                 for block in (committed..committed + n).map(Block) {
                     // Relaxed: offering the block publishes it. Zero already, but this has the
@@ -488,17 +482,18 @@ impl<S: System> Arena<S> {
             let all = self.blocks as usize;
             [zone, zone + 1].map(|zone| (zone * ZONE_BLOCKS as usize).min(all) * size)
         };
+        let far_bits = of_granules(size_of::<FarBits>());
         // Those of the first zone were committed with the arena.
-        (zone == 0 || self.commit_around(tables.tags, [0, 0], of_granules(size_of::<Tag>())))
+        (zone == 0 || self.commit_around(tables.far_bits, [0, 0], far_bits))
             && self.commit_around(
-                tables.locals,
-                of_granules(size_of::<FarBits>()),
+                tables.tags,
                 of_granules(size_of::<SlabLocal>()),
+                of_granules(size_of::<Tag>()),
             )
             && self.commit_around(
-                tables.remotes,
-                of_blocks(size_of::<BlockEntry>()),
+                tables.blocks,
                 of_granules(size_of::<Remote>()),
+                of_blocks(size_of::<BlockEntry>()),
             )
     }
 
@@ -600,22 +595,21 @@ mod tests {
         let granules = blocks * BLOCK_GRANULES as usize;
         let zones = blocks.div_ceil(ZONE_BLOCKS as usize) * size_of::<ZoneEntry>();
         let tables = plan.tables(0, 0);
-        let (far_bits, entries) =
-            (granules * size_of::<FarBits>(), blocks * size_of::<BlockEntry>());
+        let (locals, remotes) = (granules * size_of::<SlabLocal>(), granules * size_of::<Remote>());
         let heaps = leases.heaps() * size_of::<Heap>();
         let maps = leases.maps() * granules.next_multiple_of(page);
         Vec::from([
             plan.heaps - heaps..plan.heaps,
             plan.arena..plan.arena + size_of::<Arena<Linux>>(),
             tables.zones..tables.zones + zones,
+            tables.locals - locals..tables.locals,
             tables.tags..tables.tags + granules * size_of::<Tag>(),
+            tables.far_bits..tables.far_bits + granules * size_of::<FarBits>(),
             plan.magazines..plan.magazines + Stock::<Magazine>::bytes(left),
-            tables.blocks - entries..tables.blocks,
-            tables.remotes..tables.remotes + granules * size_of::<Remote>(),
-            tables.far_bits - far_bits..tables.far_bits,
-            tables.locals..tables.locals + granules * size_of::<SlabLocal>(),
             plan.maps..plan.maps + maps,
             plan.outboxes..plan.outboxes + Stock::<Outbox>::bytes(left),
+            tables.remotes - remotes..tables.remotes,
+            tables.blocks..tables.blocks + blocks * size_of::<BlockEntry>(),
         ])
     }
 
@@ -625,6 +619,14 @@ mod tests {
             for blocks in [2, 3, 64, 65, 1000, 1 << 19] {
                 let (leases, left) = (Leases::new(2), 100 << 20);
                 let plan = Plan::new::<Linux>(page, blocks, &leases, left);
+                // What tells of 1 MiB, and of the blocks that are committed first, is on one page.
+                let small = [
+                    (plan.tags, 32 * size_of::<SlabLocal>(), 32 * size_of::<Tag>()),
+                    (plan.blocks, 32 * size_of::<Remote>(), 4 * size_of::<BlockEntry>()),
+                ];
+                for (place, down, up) in small.into_iter().filter(|_| page == 4096) {
+                    assert!(place % page >= down && page - place % page >= up, "{place}");
+                }
                 let mut parts = parts(&plan, page, blocks, &leases, left);
                 parts.sort_by_key(|part| part.start);
                 for (before, after) in parts.iter().zip(&parts[1..]) {
@@ -632,13 +634,15 @@ mod tests {
                     assert!(after.start - before.end < 2 * page, "{before:?} {after:?}");
                 }
                 assert!(parts.last().is_some_and(|last| last.end <= plan.total));
-                let used = plan.arena + offset_of!(Arena<Linux>, system);
+                let used = plan.arena + offset_of!(Arena<Linux>, pools);
                 assert_eq!(used / page, plan.zones / page, "what is used first is on one page");
                 assert!(used % page < align_of::<Arena<Linux>>());
                 let granules = blocks * BLOCK_GRANULES as usize;
                 let (from, to) = plan.at_once(page, &leases, granules);
-                let tags = granules.min(ZONE_GRANULES) * size_of::<Tag>();
-                assert!(from <= plan.heaps && to >= plan.tags + tags);
+                let far_bits = granules.min(ZONE_GRANULES) * size_of::<FarBits>();
+                assert!(from <= plan.heaps && to >= plan.far_bits + far_bits);
+                let far = from + BLOCK;
+                assert!(page > 4096 || to < far, "it could be backed by a huge page: {from} {to}");
             }
         }
     }

@@ -45,6 +45,20 @@ impl Populated {
 }
 
 impl<S: System> Arena<S> {
+    /// Finds out when the system has huge pages, by the first block, which was just committed and
+    /// which nobody knows of. Where they are everywhere, a small process is not to have any:
+    /// neither its first blocks nor the metadata, of which no part is as large as one by then.
+    pub(crate) fn find_huge_pages(&self) {
+        // SAFETY: committed, and nobody's; blocks begin at multiples of their length.
+        unsafe { self.system.find_huge_pages(self.region(), BLOCK) };
+        // Elsewhere nobody requests them here: the call would divide a mapping for nothing.
+        if self.system.huge_pages() == HugePages::Always {
+            let end = self.region() + self.region_bytes().min(grow::SMALL_PAGES_BELOW);
+            // SAFETY: the arena's own reservation.
+            unsafe { self.system.forbid_huge_pages(self.metadata.0, end - self.metadata.0) };
+        }
+    }
+
     /// Populates a clean block, which the caller owns, if that is worth it.
     pub(crate) fn populate_ahead(&self, block: Block) {
         let now = self.about_in_use();

@@ -16,9 +16,12 @@ use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::mask;
 use freehold_sys::System;
 
-/// Blocks that are owned at once, at most: few, so that who wants some finds others, and as many as
-/// share a page of their local parts where pages are of 64 KiB.
+/// Blocks whose tables are purged at once, at most: few, so that who wants some finds others, and
+/// as many as share a page of their local parts where pages are of 64 KiB.
 const AT_ONCE: u32 = 16;
+
+/// Blocks that are owned at once with those beside them.
+const OWNED: u32 = AT_ONCE + 2;
 
 impl<S: System> Arena<S> {
     /// Purges the tables of all blocks that are wholly free and clean, and were in use since that
@@ -26,7 +29,7 @@ impl<S: System> Arena<S> {
     /// until the block was in use again. Does nothing where the region has no room left for as many
     /// blocks as are owned meanwhile: somebody who wants one might be refused.
     pub(crate) fn purge_tables(&self) {
-        if self.granules() / BLOCK_GRANULES - self.committed_blocks() < AT_ONCE {
+        if self.granules() / BLOCK_GRANULES - self.committed_blocks() < OWNED {
             return;
         }
         for (n, zone) in self.zones() {
@@ -38,32 +41,38 @@ impl<S: System> Arena<S> {
                     let at = left.trailing_zeros();
                     let count = (left >> at).trailing_ones();
                     left &= !mask(at, count);
-                    self.purge_tables_of(Block(n * ZONE_BLOCKS + at), count);
+                    self.purge_tables_of(n, mask(at, count));
                 }
             }
         }
     }
 
-    /// Purges the tables of `count` blocks of a zone, if they are wholly free.
-    fn purge_tables_of(&self, first: Block, count: u32) {
+    /// Purges the tables of neighbouring blocks of a zone, if they are wholly free. Where the one
+    /// beside them is free as well it is owned with them: there may be a page that tells of both.
+    fn purge_tables_of(&self, zone: u32, wanted: u64) {
         // So that a fork finds none of them owned.
         self.purger.lock.hold(|| {
-            let zone = self.zone(first.zone());
-            let blocks = mask(first.0 % ZONE_BLOCKS, count);
-            if zone.whole.claim(|whole| (whole & blocks == blocks).then_some(blocks)).is_none() {
+            let entry = self.zone(zone);
+            let with_neighbours = wanted | wanted << 1 | wanted >> 1;
+            let Some(blocks) = entry
+                .whole
+                .claim(|whole| (whole & wanted == wanted).then_some(whole & with_neighbours))
+            else {
                 return;
-            }
-            let (from, to) = (first.first().0 as usize, Block(first.0 + count).first().0 as usize);
+            };
+            let first = Block(zone * ZONE_BLOCKS + blocks.trailing_zeros());
+            let end = Block(first.0 + blocks.count_ones());
+            let (from, to) = (first.first().0 as usize, end.first().0 as usize);
             let tables = &self.tables;
             let part = |size: usize| (from * size, to * size);
             let (locals, remotes) = (part(size_of::<SlabLocal>()), part(size_of::<Remote>()));
-            let (near, far) = part(size_of::<FarBits>());
-            self.purge_part(tables.locals + locals.0, tables.locals + locals.1);
-            self.purge_part(tables.remotes + remotes.0, tables.remotes + remotes.1);
-            self.purge_part(tables.far_bits - far, tables.far_bits - near);
+            let far = part(size_of::<FarBits>());
+            self.purge_part(tables.locals - locals.1, tables.locals - locals.0);
+            self.purge_part(tables.remotes - remotes.1, tables.remotes - remotes.0);
+            self.purge_part(tables.far_bits + far.0, tables.far_bits + far.1);
             // Relaxed: a hint. While they are owned nobody else says that they are worn.
-            zone.worn.fetch_and(!blocks, Ordering::Relaxed);
-            zone.whole.release(blocks);
+            entry.worn.fetch_and(!wanted, Ordering::Relaxed);
+            entry.whole.release(blocks);
         });
     }
 

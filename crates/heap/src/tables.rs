@@ -245,13 +245,13 @@ pub struct ZoneEntry {
 pub struct Tables {
     /// [`Tag`]s.
     pub tags: usize,
-    /// [`SlabLocal`]s.
+    /// [`SlabLocal`]s, downwards: the first ends here.
     pub locals: usize,
-    /// [`FarBits`], downwards: the first end here.
+    /// [`FarBits`].
     pub far_bits: usize,
-    /// [`Remote`]s.
+    /// [`Remote`]s, downwards: the first ends here.
     pub remotes: usize,
-    /// [`BlockEntry`]s, downwards: the first ends here.
+    /// [`BlockEntry`]s.
     pub blocks: usize,
     /// [`ZoneEntry`]s.
     pub zones: usize,

@@ -9,7 +9,7 @@ use freehold_sys::Linux;
 /// Its words; all zero before there is an arena. With the version of the library in its name, two
 /// versions can be linked into one program.
 #[unsafe(export_name = concat!(
-    "freehold_figures_2_",
+    "freehold_figures_3_",
     env!("CARGO_PKG_VERSION_MAJOR"),
     "_",
     env!("CARGO_PKG_VERSION_MINOR"),

@@ -58,10 +58,10 @@ struct Tables {
 impl Tables {
     fn read(&mut self, signpost: &Signpost, n: u64, read: &mut Read<'_>) -> Option<()> {
         read(signpost.tags + n * TAGS as u64, &mut self.tags)?;
-        read(signpost.locals + n * LOCALS as u64, &mut self.locals)?;
-        read(signpost.words + n * WORDS as u64, &mut self.words)?;
+        read(signpost.locals - (n + 1) * LOCALS as u64, &mut self.locals)?;
+        read(signpost.words - (n + 1) * WORDS as u64, &mut self.words)?;
         let mut dirty = [0; 8];
-        let entry = signpost.blocks - (n + 1) * block::BYTES as u64;
+        let entry = signpost.blocks + n * block::BYTES as u64;
         read(entry + block::DIRTY as u64, &mut dirty)?;
         self.dirty = u64::from_ne_bytes(dirty);
         Some(())
@@ -102,7 +102,7 @@ impl Tables {
     /// Free objects of a slab.
     fn free(&self, g: usize, class: Class) -> i32 {
         let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.words[g * word::BYTES..][..8]);
+        bytes.copy_from_slice(&self.words[downwards(g) * word::BYTES..][..8]);
         let whole = u64::from_ne_bytes(bytes);
         let payload = whole & ((1 << word::PAYLOAD_BITS) - 1);
         if class.has_mask {
@@ -119,7 +119,12 @@ impl Tables {
 
     fn local<const N: usize>(&self, g: usize, at: usize) -> [u8; N] {
         let mut bytes = [0; N];
-        bytes.copy_from_slice(&self.locals[g * local::BYTES + at..][..N]);
+        bytes.copy_from_slice(&self.locals[downwards(g) * local::BYTES + at..][..N]);
         bytes
     }
+}
+
+/// Which entry of a block's, in the tables that grow downwards, is that of its granule `g`.
+fn downwards(g: usize) -> usize {
+    block::GRANULES - 1 - g
 }

@@ -1,10 +1,10 @@
 //! The signpost: where the tables are.
 
 /// How the name begins under which a signpost is found; the version of the library comes next.
-pub const SYMBOL: &str = "freehold_figures_2_";
+pub const SYMBOL: &str = "freehold_figures_3_";
 
 /// The version of all that is described here. Tables of another kind are another version.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Classes that there is room for.
 pub const CLASSES: usize = 64;
@@ -39,11 +39,12 @@ pub struct Signpost {
     pub committed: u64,
     /// The table of tags, 4 bytes a granule.
     pub tags: u64,
-    /// The table of what only a slab's holder reads and writes, 64 bytes a granule.
+    /// The table of what only a slab's holder reads and writes, 64 bytes a granule, from here on
+    /// downwards: the first ends here.
     pub locals: u64,
-    /// The table of slabs' words, 64 bytes a granule.
+    /// The table of slabs' words, 64 bytes a granule, downwards as well.
     pub words: u64,
-    /// The table of blocks, 64 bytes each, from here on downwards: the first ends here.
+    /// The table of blocks, 64 bytes each.
     pub blocks: u64,
     /// The first byte of the allocator's own memory, which the tables are part of.
     pub metadata: u64,

@@ -230,6 +230,10 @@ impl System for Fake {
         unsafe { self.real.forbid_huge_pages(at, bytes) }
     }
 
+    unsafe fn find_huge_pages(&self, at: usize, bytes: usize) {
+        self.check(at, bytes);
+    }
+
     fn huge_pages(&self) -> HugePages {
         self.huge_pages
     }

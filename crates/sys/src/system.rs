@@ -9,7 +9,7 @@
 pub enum HugePages {
     /// Not at all.
     Never,
-    /// Where [`System::allow_huge_pages`] was called.
+    /// Where [`System::allow_huge_pages`] was called, or not even there.
     OnRequest,
     /// Wherever [`System::forbid_huge_pages`] was not called.
     Always,
@@ -82,8 +82,16 @@ pub trait System: Sync {
     /// The range lies inside a reservation or mapping of the caller's.
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize);
 
-    /// When the system backs memory with huge pages. Who asks first has a file opened, which a
-    /// filter of system calls may forbid later; who asks again makes no call.
+    /// Finds out when the system backs memory with huge pages, by a range that holds zeros
+    /// afterwards as before. To be done early: it may open a file, for which a filter of system
+    /// calls may end the process later.
+    ///
+    /// # Safety
+    /// The range is committed, nobody has touched it, and it is the caller's. It begins at a
+    /// multiple of its length, which is a power of two.
+    unsafe fn find_huge_pages(&self, at: usize, bytes: usize);
+
+    /// What [`System::find_huge_pages`] has found; before that, on request.
     fn huge_pages(&self) -> HugePages;
 
     /// Allows that a range be backed by huge pages. Returns whether the system knows of such.
