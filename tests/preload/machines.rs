@@ -327,6 +327,18 @@ fn what_is_freed_goes_back_where_there_are_no_huge_pages() {
 }
 
 #[test]
+fn a_small_process_has_no_huge_page_where_they_are_everywhere() {
+    let Some(machine) = settings() else { return };
+    let of_small = |setting| {
+        let ended = machine.of(&format!("{setting}/comes_and_goes/48"));
+        ended.number("3145728 before")
+    };
+    let (always, never) = (of_small("always"), of_small("never"));
+    tools::say(&format!("{always} bytes resident, {never} where there are no huge pages"));
+    assert!(always < never + MIB, "{always} {never}");
+}
+
+#[test]
 fn contents_are_kept_under_stress_whatever_the_setting_of_huge_pages() {
     let Some(machine) = settings() else { return };
     contents_are_kept_under_stress(machine, &["always", "never"]);

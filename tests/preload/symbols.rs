@@ -81,7 +81,6 @@ fn operators() -> impl Iterator<Item = String> {
 
 /// What every program runs or reads before its first object is there, by parts of the names.
 const FIRST: &[&str] = &[
-    "18HUGE_PAGES_SETTING",
     "5class4INFO",
     "freehold_rt7process4make",
     "__wrap_pthread_key_create",
