@@ -26,7 +26,7 @@
 
 use crate::arena::Arena;
 use crate::class::{Class, SMALL_CLASSES};
-use crate::layout::at;
+use crate::layout::{UNIT, at};
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
 use core::ptr;
@@ -89,7 +89,7 @@ impl Depots {
         }
         while deeper > depot.places_there_are() {
             let Some(magazine) = self.fresh.take(arena) else { return };
-            depot.add_places(magazine);
+            depot.add(magazine);
         }
         self.deepened += added;
         // Second: in the child of a fork what is a place is null or a magazine.
@@ -136,20 +136,15 @@ impl Depots {
         // Second: in the child of a fork the oldest has a place, whatever comes of the others.
         compiler_fence(Ordering::SeqCst);
         depot.extra = 0;
-        let give_back = |place: &mut *mut Magazine| {
-            let magazine = core::mem::replace(place, ptr::null_mut());
+        let give_back = |magazine: *mut Magazine| {
             if !magazine.is_null() {
                 // SAFETY: it was this depot's, and holds nothing that counts.
                 unsafe { arena.magazines.give_back(magazine) };
             }
         };
-        depot.magazines[own..].iter_mut().for_each(give_back);
-        for more in &mut depot.more {
-            // SAFETY: it was this depot's, if it is one, whose slots are places.
-            let places = unsafe { places_in(*more) };
-            places.into_iter().flatten().for_each(give_back);
-            give_back(more);
-        }
+        let near = depot.magazines[own..].iter_mut();
+        near.for_each(|place| give_back(core::mem::replace(place, ptr::null_mut())));
+        depot.drain().for_each(give_back);
     }
 
     /// Sets aside what is in a full magazine, or half of it.
@@ -256,19 +251,10 @@ fn magazine_bytes(class: Class) -> usize {
     ROUNDS * class.size() + size_of::<Magazine>()
 }
 
-/// The slots of a magazine as places for others, if it is one.
-///
-/// # Safety
-/// The caller has it, and uses nothing else of it at the same time; its slots are null or
-/// magazines.
+/// Slot `n` of a magazine as a place for another.
 #[inline]
-unsafe fn places_in<'a>(more: *mut Magazine) -> Option<&'a mut [*mut Magazine]> {
-    if more.is_null() {
-        return None;
-    }
-    let first = at::<*mut Magazine>(Magazine::first_slot(more));
-    // SAFETY: the caller's promise. A slot is as large as a pointer.
-    Some(unsafe { core::slice::from_raw_parts_mut(first, ROUNDS) })
+fn place_in(magazine: *mut Magazine, n: usize) -> *mut *mut Magazine {
+    at(Magazine::slot_after(magazine, n))
 }
 
 /// What became of a full magazine.
@@ -288,9 +274,12 @@ fn half(magazine: *mut Magazine, n: usize) -> *mut [usize; HALF] {
 
 /// Places of a depot that stand in itself.
 const NEAR: usize = retain::DEPOT_LEAST_MOST;
-/// Magazines whose slots may be places.
-const MORE: usize = 2;
-const _: () = assert!(NEAR + MORE * ROUNDS == retain::DEPOT_MOST);
+/// Magazines whose slots may be places for those whose slots are places.
+const SHELVES: usize = 2;
+const _: () = {
+    let most = retain::deepest_depot(ROUNDS * UNIT + size_of::<Magazine>());
+    assert!(most <= NEAR + SHELVES * ROUNDS * ROUNDS && 2 * most <= u16::MAX as usize);
+};
 
 /// The magazines of one class: a ring of as many places as there may be full ones. From the oldest
 /// on come the full ones, in the order in which they were set aside, and one that may be half full;
@@ -298,8 +287,10 @@ const _: () = assert!(NEAR + MORE * ROUNDS == retain::DEPOT_MOST);
 /// while none has anything.
 struct Depot {
     magazines: [*mut Magazine; NEAR],
-    /// Magazines whose slots are the places beyond these, once there are some.
-    more: [*mut Magazine; MORE],
+    /// The places beyond these are slots of magazines, and those stand in the slots of these.
+    shelves: [*mut Magazine; SHELVES],
+    /// How many magazines' slots are places.
+    racks: u16,
     oldest: u16,
     /// Halves with objects.
     halves: u16,
@@ -327,16 +318,41 @@ impl Depot {
 
     /// How many places could be used.
     fn places_there_are(&self) -> usize {
-        NEAR + self.more.iter().filter(|more| !more.is_null()).count() * ROUNDS
+        NEAR + usize::from(self.racks) * ROUNDS
     }
 
-    /// Makes the slots of a magazine that was just leased places.
-    fn add_places(&mut self, magazine: *mut Magazine) {
-        if let Some(more) = self.more.iter_mut().find(|more| more.is_null()) {
-            // SAFETY: just leased. What its last user left there is no magazine.
-            unsafe { Magazine::slots(magazine, ROUNDS).fill(0) };
-            *more = magazine;
+    /// Adds a magazine that was just leased: its slots are places from now on, or for those whose
+    /// slots are.
+    fn add(&mut self, magazine: *mut Magazine) {
+        // SAFETY: just leased. What its last user left there is no magazine.
+        unsafe { Magazine::slots(magazine, ROUNDS).fill(0) };
+        let racks = usize::from(self.racks);
+        let shelf = &mut self.shelves[racks / ROUNDS];
+        if shelf.is_null() {
+            *shelf = magazine;
+            return;
         }
+        // SAFETY: a magazine of this depot, with as many slots, this one unused.
+        unsafe { place_in(*shelf, racks % ROUNDS).write(magazine) };
+        // Second: in the child of a fork what counts is there.
+        compiler_fence(Ordering::SeqCst);
+        self.racks += 1;
+    }
+
+    /// Takes out all places that were added, and what is in them: magazines, of which none has
+    /// anything, and nulls.
+    fn drain(&mut self) -> impl Iterator<Item = *mut Magazine> {
+        let racks = usize::from(core::mem::take(&mut self.racks));
+        let shelves = core::mem::replace(&mut self.shelves, [ptr::null_mut(); SHELVES]);
+        // SAFETY: each was put there.
+        let racks = (0..racks).map(move |n| unsafe { *place_in(shelves[n / ROUNDS], n % ROUNDS) });
+        let places = racks.flat_map(|rack| {
+            // SAFETY: a magazine whose slots are places. It comes last, since who is given it may
+            // write to it.
+            let places = (0..ROUNDS).map(move |n| unsafe { *place_in(rack, n) });
+            places.chain([rack])
+        });
+        places.chain(shelves)
     }
 
     /// The place `n` after that of the oldest magazine.
@@ -347,11 +363,15 @@ impl Depot {
         match n.checked_sub(NEAR) {
             None => &mut self.magazines[n],
             Some(far) => {
-                let more = self.more[far / ROUNDS];
-                debug_assert!(!more.is_null());
+                let rack = far / ROUNDS;
+                debug_assert!(rack < usize::from(self.racks));
                 // SAFETY: where there are more places than here, there is a magazine for them that
-                // is this depot's, with as many slots; each is null or a magazine.
-                unsafe { &mut *at::<*mut Magazine>(Magazine::slot_after(more, far % ROUNDS)) }
+                // is this depot's, as is the one it stands in, with as many slots; each place is
+                // null or a magazine.
+                unsafe {
+                    let rack = *place_in(self.shelves[rack / ROUNDS], rack % ROUNDS);
+                    &mut *place_in(rack, far % ROUNDS)
+                }
             }
         }
     }
@@ -458,7 +478,7 @@ impl Depot {
 mod tests {
     use super::*;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::collections::VecDeque;
+    use std::collections::{BTreeSet, VecDeque};
     use std::vec::Vec;
 
     /// A magazine of the test's own.
@@ -497,16 +517,17 @@ mod tests {
 
     #[test]
     fn the_last_set_aside_comes_back_first_and_the_oldest_goes_when_there_is_no_room() {
-        let depots = [(16, 0), (64, 0), (1024, 0), (2048, 1), (16, 60), (64, 9), (1024, 40)];
+        let depots =
+            [(16, 0), (64, 0), (1024, 0), (2048, 1), (16, 60), (64, 9), (1024, 40), (16, 1416)];
         for (class, extra) in depots.map(|(size, extra)| (Class::of_small(size), extra)) {
             let (mut depot, mut model, mut next) = (Depot::new(), VecDeque::new(), 1);
             depot.extra = extra;
             let places = depot.places(class);
-            let more = [Own::new(), Own::new()];
-            for more in &more {
-                depot.add_places(more.0);
+            let mut more = Vec::new();
+            while places > depot.places_there_are() {
+                more.push(Own::new());
+                depot.add(more.last().unwrap().0);
             }
-            assert!(places <= depot.places_there_are());
             let (own, mut leased) = (Own::new(), Vec::new());
             let (mut seed, mut overflowed) = (1_usize, 0);
             for _ in 0..10_000 {
@@ -550,7 +571,12 @@ mod tests {
                     assert_eq!(rounds.as_slice(), newest(&mut model, HALF));
                 }
             }
-            assert_eq!(leased.len(), places);
+            // Most of so many are never needed at once.
+            assert!(leased.len() == places || places > 1000);
+            let mut all: Vec<_> = depot.drain().filter(|magazine| !magazine.is_null()).collect();
+            all.extend(depot.magazines.iter().filter(|magazine| !magazine.is_null()));
+            let (lent, all) = (leased.len() + more.len(), BTreeSet::from_iter(all));
+            assert_eq!((all.len(), depot.places_there_are()), (lent, NEAR));
         }
     }
 

@@ -53,10 +53,7 @@ pub const ALONE_AT_ONCE: u16 = 2048;
 /// The most full magazines of a class that a heap sets aside in any case.
 pub const DEPOT_LEAST_MOST: usize = 8;
 
-/// The most that it sets aside of a class of which it turned out to need more.
-pub const DEPOT_MOST: usize = DEPOT_LEAST_MOST + 60;
-
-/// The bytes that it sets aside of such a class, at most.
+/// The bytes that it sets aside of a class of which it turned out to need more, at most.
 const DEPOT_MOST_BYTES: usize = 1 << 20;
 
 /// The bytes that all exclusive heaps together set aside of such classes, but for what each may in
@@ -87,8 +84,8 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
 }
 
 /// How many full magazines of `bytes` with their objects a heap may set aside at most.
-fn deepest_depot(bytes: usize) -> usize {
-    (DEPOT_MOST_BYTES / bytes).min(DEPOT_MOST)
+pub const fn deepest_depot(bytes: usize) -> usize {
+    DEPOT_MOST_BYTES / bytes
 }
 
 /// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
@@ -292,11 +289,11 @@ mod tests {
         }
         for bytes in [500, 2000, 30_000, 60_000] {
             let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), bytes);
-            let all: Vec<_> = core::iter::successors(Some(0), deeper).take(24).collect();
+            let all: Vec<_> = core::iter::successors(Some(0), deeper).take(40).collect();
             assert_eq!(all[..3], [0, 1, 2]);
             assert_eq!(deeper_depot(3, 9, bytes), Some(6));
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
-            assert_eq!(all[23], deepest_depot(bytes));
+            assert_eq!(all[39], deepest_depot(bytes));
         }
     }
 

@@ -83,7 +83,8 @@ const LONG: usize = 10;
 fn objects_that_come_and_go_are_set_aside_however_many_were_at_first() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
-    for (size, count) in [(48, 1500), (500, 400), (1200, 700), (2000, 450)] {
+    let cases = [(16, 15_000), (48, 1500), (100, 5000), (500, 400), (1200, 700), (2000, 450)];
+    for (size, count) in cases {
         let before = out(&estate);
         come_and_go(&mut thread, size, count, 1);
         let at_first = out(&estate) - before;
@@ -156,7 +157,7 @@ fn where_far_more_comes_and_goes_than_can_be_set_aside_little_is() {
     let mut thread = Thread::new(&estate);
     come_and_go(&mut thread, SIZE, 1500, LONG);
     assert!(out(&estate) >= 1500);
-    come_and_go(&mut thread, SIZE, 15_000, LONG);
+    come_and_go(&mut thread, SIZE, 60_000, LONG);
     let usual = (1 + usize::from(class().info().depot)) * ROUNDS;
     assert!(out(&estate) <= usual, "{} objects, {usual} as usual", out(&estate));
 }
