@@ -1,5 +1,5 @@
 //! A heap's depot: objects that its thread has set aside out of full magazines, or those threads
-//! that share it; for each class a few magazines of them.
+//! that share it; for each class a few magazines of them, or many where many come and go.
 //!
 //! A thread that frees more than a magazine holds, and then allocates as much, sets objects aside
 //! here instead of giving them back to their slabs and taking them out again.
