@@ -242,7 +242,7 @@ impl System for Linux {
         unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_NOHUGEPAGE, 0, 0, 0]) };
     }
 
-    // The kernel tells by a file, but opening and reading it took a tenth of what a small process
+    // The kernel tells by a file, but opening and reading it took an eighth of what a small process
     // takes more with this library. Where huge pages are everywhere, reading a byte of one maps all
     // of it, and whether that is so can be asked.
     unsafe fn find_huge_pages(&self, at: usize, bytes: usize) {
