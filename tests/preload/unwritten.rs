@@ -30,4 +30,5 @@ fn a_program_of_several_threads_that_writes_to_nothing_is_not_made_resident_ahea
 #[test]
 fn nobody_asks_what_is_resident_where_a_filter_ends_the_process_for_it() {
     program("where asking kills").run().succeeded();
+    program("where asking kills from the start").run().succeeded();
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 enum { THREADS = 2, BYTES_EACH = 512 << 20, SIZE = 100 };
 
@@ -34,8 +35,8 @@ static void by_threads(void)
 	printf("resident: %zu\n", status_bytes("VmRSS:"));
 }
 
-/* The same where asking what is resident ends the process. */
-static void where_asking_kills(void)
+/* From now on, and in what is executed, asking what is resident ends the process. */
+static void let_asking_kill(void)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -46,12 +47,32 @@ static void where_asking_kills(void)
 	struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void where_asking_kills(void)
+{
+	let_asking_kill();
 	by_threads();
+}
+
+static void a_block(void)
+{
+	CHECK(allocated = malloc(SIZE));
+}
+
+/* The first block is allocated where asking kills. */
+static void where_asking_kills_from_the_start(void)
+{
+	let_asking_kill();
+	execl("/proc/self/exe", "unwritten", "a block", (char *)NULL);
+	CHECK(!"it was to be executed");
 }
 
 static const struct test_case CASES[] = {
 	{"by threads", by_threads},
 	{"where asking kills", where_asking_kills},
+	{"a block", a_block},
+	{"where asking kills from the start", where_asking_kills_from_the_start},
 };
 
 int main(int argc, char **argv)
