@@ -13,18 +13,18 @@
 //! `next` and its length stand in its first granule's local part, which is the leaseholder's.
 
 use crate::arena::Arena;
+use crate::blocks::ones;
 use crate::cache::ThreadCache;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
 use crate::tables::{HOT, RUN};
-use crate::tally::Account;
-use core::ops::RangeInclusive;
+use crate::tally::{Account, LUMP};
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
-/// The runs of one length, or of lengths that differ by less than an eighth: the granule of the one
-/// freed last plus one, or 0.
+/// The runs of one length, and those that were resized and are less than an eighth longer: the
+/// granule of the one freed last plus one, or 0.
 type Bin = AtomicU32;
 
 /// How long a run may be to be kept, in granules.
@@ -42,6 +42,26 @@ const _: () = assert!(BINS <= u64::BITS as usize);
 pub(crate) const fn bin_of(count: u32) -> usize {
     let beyond = (count | 8).ilog2() - 3;
     (8 * beyond + (count >> beyond)) as usize - 1
+}
+
+/// The number of the bin whose runs are the shortest that have so many granules and one more.
+#[inline(always)]
+const fn bin_for_more_than(count: u32) -> usize {
+    let beyond = (count | 8).ilog2() - 3;
+    (8 * beyond + (count >> beyond)) as usize
+}
+
+/// How long a run is that is to have so many granules, which are not 0: as long as the shortest of
+/// a bin, if it may be hot.
+pub(crate) const fn length_of(least: u32) -> u32 {
+    if least > LONGEST { least } else { shortest_of(bin_for_more_than(least - 1)) }
+}
+
+/// The granules of the shortest runs of a bin.
+const fn shortest_of(bin: usize) -> u32 {
+    let n = bin as u32 + 1;
+    let beyond = (n / 8).saturating_sub(1);
+    (n - 8 * beyond) << beyond
 }
 
 /// The hot runs of a heap. All accesses are Relaxed but one: the leaseholder alone writes, the
@@ -149,6 +169,18 @@ impl HotRuns {
         self.beyond.load(Ordering::Relaxed)
     }
 
+    /// Some of the runs that are here, as long as any that came into the same bin: of so many bins
+    /// from one on, about. Others may have taken them meanwhile, who is not the leaseholder.
+    pub(crate) fn some(&self, first: u32, most: usize) -> impl Iterator<Item = (Granule, u32)> {
+        let filled = self.filled.load(Ordering::Relaxed).rotate_right(first);
+        let bins = ones(filled).map(move |n| ((n + first) % u64::BITS) as usize);
+        let run = |n: usize| {
+            let g = self.bins.get(n)?.load(Ordering::Relaxed).checked_sub(1)?;
+            Some((Granule(g), shortest_of(n)))
+        };
+        bins.filter_map(run).take(most)
+    }
+
     /// The run that makes room next: the one freed last of the next bin after that of the last one.
     fn next_to_go(&self) -> Option<Granule> {
         let mut filled = self.filled.load(Ordering::Relaxed);
@@ -201,13 +233,24 @@ impl<S: System> Arena<S> {
             self.share_hot_runs(heap);
         }
         let sharers = self.hot_run_sharers(heap);
-        let beyond = hot.beyond();
-        let beyond = if self.is_reclaimed() { beyond } else { 0 };
+        let beyond = hot.beyond().min(self.most_beyond());
         let used = self.used_beside_hot_runs(count);
-        let most = retain::hot_run_granules(used, sharers, beyond);
+        let resident = self.resident_of_hot_runs();
+        let most = retain::hot_run_granules(used, sharers, beyond, resident);
         hot.note_claimed(count, most);
-        let left = retain::hot_runs_left(hot.granules(), count, most);
+        let left = retain::hot_runs_left(hot.granules(), count, most, resident);
         while hot.granules() > left && self.give_back_hot(hot, account) {}
+    }
+
+    /// How many granules of hot runs a heap may keep beyond what usually may be.
+    fn most_beyond(&self) -> u32 {
+        if self.is_reclaimed() {
+            u32::MAX
+        } else if self.is_helped() || self.has_several_threads() {
+            0
+        } else {
+            retain::HOT_RUN_GRANULES_BEYOND_ALONE
+        }
     }
 
     /// How many bytes are in use when a run of so many granules is claimed, as far as that is a
@@ -215,7 +258,9 @@ impl<S: System> Arena<S> {
     /// there is one thread, to which all that is free belongs as well.
     fn used_beside_hot_runs(&self, count: u32) -> usize {
         if self.is_helped() || !self.has_several_threads() {
-            (self.about_in_use().used + count as usize).saturating_mul(GRANULE)
+            // It may be a lump more than is known.
+            let used = self.about_in_use().used + LUMP as usize + count as usize;
+            used.saturating_mul(GRANULE)
         } else {
             0
         }
@@ -241,9 +286,20 @@ impl<S: System> Arena<S> {
         }
         heap.hot_runs.shares.store(true, Ordering::Relaxed);
         let sharers = self.run_sharers.fetch_add(1, Ordering::Relaxed) as usize + 1;
-        let most = retain::hot_run_granules(self.used_beside_hot_runs(0), sharers, 0);
+        self.lower_hot_runs(sharers);
+    }
+
+    /// Lets heaps keep no more than there may be, now that so many share it.
+    fn lower_hot_runs(&self, sharers: usize) {
+        let resident = self.resident_of_hot_runs();
+        let most = retain::hot_run_granules(self.used_beside_hot_runs(0), sharers, 0, resident);
         let others = self.all_heaps().map(|other| &other.hot_runs);
         others.filter(|hot| hot.shares.load(Ordering::Relaxed)).for_each(|hot| hot.lower(most));
+    }
+
+    /// Lets heaps keep no more than there may be, now that more of it was found to be resident.
+    pub(crate) fn lower_hot_runs_of_all(&self) {
+        self.lower_hot_runs(self.run_sharers.load(Ordering::Relaxed) as usize);
     }
 
     /// Notes that a heap, which has no hot runs any longer, leaves its share to others.
@@ -277,30 +333,18 @@ impl<S: System> Arena<S> {
         }
         let sharers = self.run_sharers.load(Ordering::Relaxed) as usize;
         let used = self.about_in_use().used * GRANULE;
-        retain::hot_run_granules(used, sharers, 0) > hot.most.load(Ordering::Relaxed)
+        let resident = self.resident_of_hot_runs();
+        retain::hot_run_granules(used, sharers, 0, resident) > hot.most.load(Ordering::Relaxed)
     }
 
-    /// Takes the run out that came last into the bin for so many granules, which are not 0, if it
-    /// is long enough. For the leaseholder, or when that is gone.
-    #[inline(always)]
-    fn pop_hot(&self, hot: &HotRuns, count: u32) -> Option<Granule> {
-        self.pop_hot_from(hot, bin_of(count), count..=u32::MAX)
-    }
-
-    /// Takes the run out that came last into a bin, if it is of one of these lengths. For the
+    /// Takes the run out that came last into a bin, if it is no longer than this. For the
     /// leaseholder, or when that is gone.
     #[inline(always)]
-    fn pop_hot_from(
-        &self,
-        hot: &HotRuns,
-        bin: usize,
-        lengths: RangeInclusive<u32>,
-    ) -> Option<Granule> {
-        let bin = hot.bins.get(bin)?;
+    fn pop_hot(&self, hot: &HotRuns, bin: &Bin, longest: u32) -> Option<Granule> {
         let g = Granule(bin.load(Ordering::Relaxed).checked_sub(1)?);
         // SAFETY: of a hot run, which is the leaseholder's.
         let local = unsafe { &*self.local(g) };
-        if !lengths.contains(&local.run) {
+        if local.run > longest {
             return None;
         }
         bin.store(local.next, Ordering::Relaxed);
@@ -308,13 +352,14 @@ impl<S: System> Arena<S> {
         Some(g)
     }
 
-    /// Gives out a hot run that is longer than so many granules, which are not 0, but not by much,
-    /// if there is one, for a heap's leaseholder.
+    /// Gives out a hot run that is longer than so many granules, as many as a run
+    /// [has](length_of), but not by much, if there is one, for a heap's leaseholder.
     pub(crate) fn pop_longer_run(&self, heap: &Heap, count: u32) -> Option<usize> {
         let longest = retain::hot_run_instead_of(count);
         let (first, last) = (bin_of(count) + 1, bin_of(longest).min(BINS - 1));
         let hot = &heap.hot_runs;
-        let g = (first..=last).find_map(|bin| self.pop_hot_from(hot, bin, count..=longest))?;
+        let mut bins = hot.bins.get(first..=last)?.iter();
+        let g = bins.find_map(|bin| self.pop_hot(hot, bin, longest))?;
         Some(self.give_out_hot(g))
     }
 
@@ -352,7 +397,7 @@ impl<S: System> Arena<S> {
     fn give_back_hot(&self, hot: &HotRuns, account: &Account) -> bool {
         let Some(g) = hot.next_to_go() else { return false };
         let count = self.run_granules(g);
-        let popped = self.pop_hot(hot, count);
+        let popped = self.pop_hot(hot, &hot.bins[bin_of(count)], u32::MAX);
         debug_assert!(popped == Some(g));
         hot.note_given_back(count);
         self.give_run(g, account);
@@ -376,8 +421,12 @@ impl ThreadCache {
         if size > LONGEST as usize * GRANULE {
             return None;
         }
-        let count = ((size - 1) / GRANULE + 1) as u32;
-        let g = arena.pop_hot(&self.heap()?.hot_runs, count)?;
+        let hot = &self.heap()?.hot_runs;
+        let bin = bin_for_more_than(((size - 1) / GRANULE) as u32);
+        debug_assert!(bin < BINS);
+        // SAFETY: of no more granules than the longest has, whose bin is the last.
+        let bin = unsafe { hot.bins.get_unchecked(bin) };
+        let g = arena.pop_hot(hot, bin, u32::MAX)?;
         Some(arena.give_out_hot(g))
     }
 
@@ -425,6 +474,7 @@ impl ThreadCache {
         if released > 0 {
             if wanted {
                 arena.share_hot_runs(heap);
+                arena.note_runs_go();
                 if hot.note_crowded() {
                     arena.would_keep_more();
                     self.wants_help |= arena.wants_help_with_runs(hot);
@@ -451,9 +501,28 @@ mod tests {
             if bin != bin_of(shortest) {
                 shortest = count;
             }
+            assert_eq!(shortest_of(bin), shortest);
             assert!(8 * (count - shortest) < shortest);
         }
         assert_eq!(bin_of(LONGEST), BINS - 1);
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_the_shortest_of_its_bin_and_hardly_longer_than_it_has_to_be() {
+        for least in 1..=LONGEST {
+            let length = length_of(least);
+            assert!(length >= least && 8 * (length - least) < least, "{length} for {least}");
+            assert_eq!(bin_for_more_than(least - 1), bin_of(length));
+            assert_eq!(length, shortest_of(bin_of(length)));
+        }
+        assert_eq!(
+            [1, 15, 16, 17, 33, 64, 65, 255].map(length_of),
+            [1, 15, 16, 18, 36, 64, 72, 256]
+        );
+        assert_eq!(
+            [LONGEST, LONGEST + 1, u32::MAX].map(length_of),
+            [LONGEST, LONGEST + 1, u32::MAX]
+        );
     }
 
     #[test]

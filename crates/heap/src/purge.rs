@@ -148,6 +148,10 @@ impl<S: System> Arena<S> {
         let helped = self.is_helped();
         let time = self.about_time();
         let kept = self.count_down(time, used, released);
+        // Where there are several threads none keeps more than it usually may without help.
+        let alone = !helped && !self.has_several_threads();
+        let hot = if alone { self.hot_granules() * GRANULE } else { 0 };
+        let kept = purge::Recent { hot, ..kept };
         let bound = if helped { kept.left_bound(used) } else { kept.bound(used) };
         let wants_help = !helped && dirty >= purge::WORTH_A_THREAD && self.has_several_threads();
         let all_released = &self.purger.released;
@@ -169,6 +173,7 @@ impl<S: System> Arena<S> {
     /// there was something: not if all of it lies in runs that are too short to be worth it.
     pub fn purge_left(&self) -> bool {
         self.look_at_filled();
+        let look_again = self.look_at_hot_runs();
         let now = self.about_in_use();
         let (dirty, used) = (now.dirty * GRANULE, now.used * GRANULE);
         let time = self.system.milliseconds();
@@ -177,11 +182,11 @@ impl<S: System> Arena<S> {
         let trim = if self.is_time_to_trim(time) { kept.trim(used, dirty) } else { 0 };
         let excess = purge::excess(dirty, kept.helped_bound(used), 0).max(trim).min(purge::STEP);
         if excess == 0 || !self.purger.lock.try_acquire() {
-            return excess > 0;
+            return excess > 0 || look_again;
         }
         let purged = self.purge_and_note(excess);
         self.purger.lock.release();
-        purged > 0
+        purged > 0 || look_again
     }
 
     /// What time it was at one of the last looks: to ask for it is a system call, as dear as all
@@ -266,6 +271,7 @@ impl<S: System> Arena<S> {
         }
         self.give_back_shut();
         self.look_at_filled();
+        self.look_at_hot_runs();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
@@ -360,6 +366,14 @@ impl<S: System> Arena<S> {
             purger.counted.store(time, Ordering::Relaxed);
         }
         purge::Recent { peak, boost, gaps, hot: 0 }
+    }
+
+    /// Forgets that more was in use lately than now, since what was is not worth keeping.
+    pub(crate) fn forget_peak(&self) {
+        self.tally.take_most_used();
+        let used = self.about_in_use().used * GRANULE;
+        let peak = self.purger.peak.load(Ordering::Relaxed);
+        self.purger.peak.store(peak.min(used), Ordering::Relaxed);
     }
 
     /// Purges everything that is free and dirty, and the tables of what is wholly free. Returns the

@@ -6,6 +6,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::{Home, Prefer, Want};
+use crate::hot_runs;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, Granule};
 use crate::medium::Given;
 use crate::tables::{RUN, RUN_IN_USE};
@@ -20,6 +21,17 @@ pub(crate) fn granules_for(bytes: usize) -> usize {
 }
 
 impl<S: System> Arena<S> {
+    /// The granules of a run for so many bytes: as many as [hot runs](crate::hot_runs) have, so
+    /// that one that is freed serves whoever wants about as much. What nobody writes to takes no
+    /// memory. In hardened mode, where none are hot, as few as will do.
+    pub(crate) fn length_for(&self, bytes: usize) -> usize {
+        let least = granules_for(bytes.max(1));
+        match u32::try_from(least) {
+            Ok(least) if !self.hardening.is_on() => hot_runs::length_of(least) as usize,
+            _ => least,
+        }
+    }
+
     /// Claims a run for `bytes` at a multiple of `align` (a power of two). `None` when the region
     /// cannot hold it.
     pub(crate) fn take_run(
@@ -30,7 +42,7 @@ impl<S: System> Arena<S> {
         home: &Home,
         account: &Account,
     ) -> Option<Given> {
-        let count = granules_for(bytes.max(1));
+        let count = self.length_for(bytes);
         if count > self.granules() as usize {
             return None;
         }
@@ -121,7 +133,7 @@ impl<S: System> Arena<S> {
 
     /// Makes a run as short as `bytes` allow. The address stays.
     pub(crate) fn shrink_run(&self, g: Granule, bytes: usize, account: &Account) {
-        let (have, want) = (self.run_granules(g), granules_for(bytes.max(1)) as u32);
+        let (have, want) = (self.run_granules(g), self.length_for(bytes) as u32);
         if want >= have {
             return;
         }

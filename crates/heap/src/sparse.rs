@@ -4,10 +4,15 @@
 //! allocated and never writes to. That can be seen at blocks that were left as they are: all are at
 //! first, and one in some later. When such a block is full, the background thread looks at it once;
 //! where less than a quarter of it is resident, the next ones are left as they are as well.
+//!
+//! A [hot run](crate::hot_runs) costs as much memory as was written to. When some have to go for
+//! want of room the background thread looks how much of some of them is resident, and again as long
+//! as it is little: more may stay then.
 
 use crate::arena::Arena;
 use crate::layout::{BLOCK, Block, GRANULE};
 use crate::policy::populate;
+use crate::policy::retain::{HOT_RUN_BYTES_MOST, Resident};
 use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use freehold_sys::System;
 
@@ -22,7 +27,22 @@ pub(crate) struct Sparse {
     little: AtomicBool,
     /// How many blocks are populated before another is left as it is.
     until_left: AtomicU32,
+    /// Whether hot runs had to go for want of room since it was looked at them.
+    runs_went: AtomicBool,
+    /// How much of the hot runs is resident, in parts of [`Resident::ALL`].
+    of_hot_runs: AtomicU32,
+    /// Of which bin of hot runs one is looked at first.
+    first_bin: AtomicU32,
+    /// Looks at which it is forgotten how much was in use: threads give back what they kept when
+    /// hardly any of it was resident.
+    until_given_back: AtomicU32,
 }
+
+/// Looks until threads have given back what they kept too much of.
+const LOOKS_UNTIL_GIVEN_BACK: u32 = 10;
+
+/// Hot runs that are looked at together, of all heaps, if there are no more heaps than that.
+const RUNS_LOOKED_AT: usize = 16;
 
 impl Sparse {
     /// Nothing seen yet.
@@ -32,6 +52,10 @@ impl Sparse {
             filled: AtomicU32::new(0),
             little: AtomicBool::new(false),
             until_left: AtomicU32::new(populate::POPULATED_BETWEEN_LOOKS),
+            runs_went: AtomicBool::new(false),
+            of_hot_runs: AtomicU32::new(Resident::ALL.parts),
+            first_bin: AtomicU32::new(0),
+            until_given_back: AtomicU32::new(0),
         }
     }
 }
@@ -60,6 +84,58 @@ impl<S: System> Arena<S> {
             let sparse = resident.is_some_and(|bytes| populate::is_sparse(used, bytes));
             self.populated.sparse.little.store(sparse, Ordering::Relaxed);
         }
+    }
+
+    /// How much of the hot runs is resident, as far as is known.
+    pub(crate) fn resident_of_hot_runs(&self) -> Resident {
+        Resident { parts: self.populated.sparse.of_hot_runs.load(Ordering::Relaxed) }
+    }
+
+    /// Notes that a hot run had to go for want of room.
+    pub(crate) fn note_runs_go(&self) {
+        let went = &self.populated.sparse.runs_went;
+        // Read first: mostly it is known.
+        if !went.load(Ordering::Relaxed) {
+            went.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks how much of some hot runs is resident, if any had to go, or more may stay since it is
+    /// little. Returns whether to look again soon: the program may begin to write to what it did
+    /// not. For the background thread.
+    pub(crate) fn look_at_hot_runs(&self) -> bool {
+        let sparse = &self.populated.sparse;
+        if let Some(left) = sparse.until_given_back.load(Ordering::Relaxed).checked_sub(1) {
+            sparse.until_given_back.store(left, Ordering::Relaxed);
+            self.forget_peak();
+        }
+        let went = sparse.runs_went.swap(false, Ordering::Relaxed);
+        let before = self.resident_of_hot_runs();
+        if !went && before == Resident::ALL {
+            return false;
+        }
+        let heaps = || self.all_heaps().filter(|heap| heap.hot_runs.granules() > 0);
+        let of_each = (RUNS_LOOKED_AT / heaps().count().max(1)).max(1);
+        let first = sparse.first_bin.fetch_add(1, Ordering::Relaxed);
+        let runs = heaps().flat_map(|heap| heap.hot_runs.some(first, of_each));
+        let (resident, looked_at) = runs.fold((0, 0), |(resident, looked_at), (g, count)| {
+            let bytes = (count as usize * GRANULE).min(BLOCK);
+            match self.system.resident(self.tables.address(g), bytes) {
+                Some(more) => (resident + more, looked_at + bytes),
+                None => (resident, looked_at),
+            }
+        });
+        if looked_at > 0 {
+            let now = before.and(resident, looked_at);
+            sparse.of_hot_runs.store(now.parts, Ordering::Relaxed);
+            if now.parts > before.parts {
+                self.lower_hot_runs_of_all();
+            }
+            if now.is_much_more_than(before) {
+                sparse.until_given_back.store(LOOKS_UNTIL_GIVEN_BACK, Ordering::Relaxed);
+            }
+        }
+        went || self.hot_granules() * GRANULE > HOT_RUN_BYTES_MOST
     }
 
     /// Notes that a clean block, which the caller owns, is left as it is.

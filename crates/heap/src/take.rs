@@ -9,7 +9,6 @@ use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::{Given, MediumBins};
 use crate::policy::retain;
-use crate::runs::granules_for;
 use crate::tally::Account;
 use freehold_sys::System;
 
@@ -317,7 +316,7 @@ impl ThreadCache {
         let (home, tally) =
             heap.map_or((&nowhere, &arena.tally), |heap| (&heap.run_home, &heap.tally));
         let account = Account::new(tally);
-        let count = u32::try_from(granules_for(size)).unwrap_or(u32::MAX);
+        let count = u32::try_from(arena.length_for(size)).unwrap_or(u32::MAX);
         if let Some(heap) = heap {
             let may_be_hot = prefer == Prefer::Dirty && align <= GRANULE;
             if may_be_hot && let Some(address) = arena.pop_longer_run(heap, count) {

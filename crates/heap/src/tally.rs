@@ -20,7 +20,7 @@ pub struct Granules {
 }
 
 /// Granules that a tally may differ from what the arena's knows of it.
-const LUMP: i64 = 16;
+pub(crate) const LUMP: i64 = 16;
 
 /// One counter of many. Two lines, since processors fetch them in pairs.
 #[derive(Default)]

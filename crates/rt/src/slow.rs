@@ -155,9 +155,12 @@ pub fn allocate_large_at_hand(size: usize) -> Option<NonNull<u8>> {
 
 #[inline(always)]
 fn pop_run(size: usize) -> Option<usize> {
-    let arena = process::existing_arena()?;
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
+    cache.heap()?;
+    // SAFETY: there is one: the thread has leased a heap of it. In a mode no thread leases one for
+    // its own storage.
+    let arena = unsafe { process::existing_arena().unwrap_unchecked() };
     if cache.is_busy() || !cache.try_set_busy() {
         return None;
     }

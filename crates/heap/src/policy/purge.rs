@@ -11,6 +11,7 @@
 //! becomes too much: a call to the system that purges can take milliseconds.
 
 use crate::layout::BLOCK;
+use crate::policy::retain::HOT_RUN_BYTES_MOST;
 
 /// Dirty free bytes that may always stay.
 const FLOOR: usize = 8 << 20;
@@ -95,11 +96,12 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// The dirty free bytes that may stay when `used` bytes are in use: the usual share; beyond
-    /// that the boost, as far as it was in use until lately; and gaps, as far as there are others
-    /// around them.
+    /// The dirty free bytes that may stay when `used` bytes are in use: the usual share, or what
+    /// more hot runs than usual leave of it; beyond that the boost, as far as it was in use until
+    /// lately; and gaps, as far as there are others around them.
     pub fn bound(self, used: usize) -> usize {
-        let usual = FLOOR.max(used / SHARE);
+        let beyond = self.hot.saturating_sub(HOT_RUN_BYTES_MOST);
+        let usual = FLOOR.max(used / SHARE).saturating_sub(beyond);
         usual.max((usual + self.boost).min(self.given_up(used))).max(self.gaps.min(used / 4 * 3))
     }
 
@@ -200,6 +202,12 @@ mod tests {
         assert_eq!(recent(0, 1000).bound(0), FLOOR);
         assert_eq!(recent(100, 1000).bound(20 << 20), 80 << 20);
         assert_eq!(recent(100, 30).bound(20 << 20), FLOOR + (30 << 20));
+    }
+
+    #[test]
+    fn where_more_runs_are_hot_than_usual_less_is_free_and_dirty() {
+        let bound = |hot: usize| Recent { hot: hot << 20, ..Recent::default() }.bound(20 << 20);
+        assert_eq!([0, 8, 10, 16, 64].map(|hot| bound(hot) >> 20), [8, 8, 6, 0, 0]);
     }
 
     #[test]

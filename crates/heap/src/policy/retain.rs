@@ -142,12 +142,16 @@ pub fn more_hot(objects: usize, too_few: usize, size: usize) -> usize {
 /// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and
 /// usually at most.
 const HOT_RUN_BYTES: usize = 2 << 20;
-const HOT_RUN_BYTES_MOST: usize = 8 << 20;
+/// The upper bound.
+pub const HOT_RUN_BYTES_MOST: usize = 8 << 20;
 
 /// Granules that a heap may keep beyond that where it turned out to need more, the first time that
 /// it did, and at most.
 const HOT_RUN_GRANULES_BEYOND: u32 = ((2 << 20) / GRANULE) as u32;
 const HOT_RUN_GRANULES_BEYOND_MOST: u32 = ((56 << 20) / GRANULE) as u32;
+
+/// Likewise at most where there is one thread: as much less stays free and dirty then.
+pub const HOT_RUN_GRANULES_BEYOND_ALONE: u32 = ((8 << 20) / GRANULE) as u32;
 
 /// Bytes of hot runs that a heap may keep in any case.
 pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
@@ -155,12 +159,49 @@ pub const HOT_RUN_BYTES_LEAST: usize = 64 * 1024;
 /// Granules of the longest run that stays hot.
 pub const HOT_RUN_LONGEST: u32 = (HOT_RUN_BYTES_MOST / GRANULE) as u32;
 
+/// Bytes of hot runs that all heaps together keep at most where little of that is resident, and the
+/// part that is.
+const HOT_RUN_BYTES_SPARSE: usize = 128 << 20;
+const HOT_RUN_BYTES_RESIDENT: usize = 4 << 20;
+
+/// How much of the hot runs is resident: the part that the program has written to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resident {
+    /// In parts of [`Resident::ALL`], rounded up.
+    pub parts: u32,
+}
+
+impl Resident {
+    /// All of it: so it is until it was looked.
+    pub const ALL: Self = Self { parts: 256 };
+
+    /// What is believed when of so many bytes that were looked at some are resident: what was
+    /// seen, if that is more than before, or else what lies in the middle.
+    #[must_use]
+    pub fn and(self, resident: usize, looked_at: usize) -> Self {
+        let parts = resident * Self::ALL.parts as usize / looked_at.max(1) + 1;
+        let parts = parts.min(Self::ALL.parts as usize) as u32;
+        Self { parts: parts.max(self.parts.midpoint(parts)) }
+    }
+
+    /// Whether it is so much more that at most half as many runs may stay.
+    pub fn is_much_more_than(self, before: Self) -> bool {
+        self.parts >= 2 * before.parts
+    }
+
+    /// Bytes of hot runs that all heaps together usually keep at most.
+    fn usual_most(self) -> usize {
+        let sparse = HOT_RUN_BYTES_RESIDENT * Self::ALL.parts as usize / self.parts.max(1) as usize;
+        sparse.clamp(HOT_RUN_BYTES_MOST, HOT_RUN_BYTES_SPARSE)
+    }
+}
+
 /// How many granules of runs a heap keeps hot, when `used` bytes are in use and there are so many
-/// heaps: as many as are in use, so that half of them may come and go, within bounds; and so many
-/// more `beyond` the upper one.
-pub fn hot_run_granules(used: usize, heaps: usize, beyond: u32) -> u32 {
+/// heaps: as many as are in use, so that half of them may come and go, within bounds, the upper of
+/// which follows from what is `resident` of them; and so many more `beyond` that.
+pub fn hot_run_granules(used: usize, heaps: usize, beyond: u32, resident: Resident) -> u32 {
     let each = |bytes: usize| bytes / heaps.max(1) / GRANULE;
-    let usual = each(used.clamp(HOT_RUN_BYTES, HOT_RUN_BYTES_MOST)) as u32;
+    let usual = each(used.clamp(HOT_RUN_BYTES, resident.usual_most())) as u32;
     let in_use = u32::try_from(each(used)).unwrap_or(u32::MAX);
     let least = (HOT_RUN_BYTES_LEAST / GRANULE) as u32;
     (usual + beyond).min(in_use).max(usual).max(least)
@@ -181,8 +222,8 @@ pub fn hot_run_instead_of(count: u32) -> u32 {
 /// run of `count` granules is wanted and none of them would do: what is more than half of the most
 /// makes room for it. So a program with buffers of one length, or a few, keeps them all, and one of
 /// random lengths takes less beyond what it has in use.
-pub fn hot_runs_left(hot: u32, count: u32, most: u32) -> u32 {
-    let half = most.min((HOT_RUN_BYTES_MOST / GRANULE) as u32) / 2;
+pub fn hot_runs_left(hot: u32, count: u32, most: u32, resident: Resident) -> u32 {
+    let half = most.min((resident.usual_most() / GRANULE) as u32) / 2;
     let least = half.max((HOT_RUN_BYTES_LEAST / GRANULE) as u32);
     hot.saturating_sub(count).max(least).min(hot).min(most)
 }
@@ -315,17 +356,18 @@ mod tests {
 
     #[test]
     fn what_is_more_than_half_of_the_hot_runs_makes_room_for_others() {
-        let left = |hot| hot_runs_left(hot, 10, 100);
+        let left = |hot| hot_runs_left(hot, 10, 100, Resident::ALL);
         assert_eq!([0, 7, 50, 55, 60, 99, 130, 300].map(left), [0, 7, 50, 50, 50, 89, 100, 100]);
         assert_eq!(
-            [(2, 2), (3, 3), (9, 3)].map(|(hot, most)| hot_runs_left(hot, 10, most)),
+            [(2, 2), (3, 3), (9, 3)].map(|(hot, most)| hot_runs_left(hot, 10, most, Resident::ALL)),
             [2; 3]
         );
     }
 
     #[test]
     fn as_many_runs_stay_hot_as_are_in_use_within_bounds() {
-        let bytes = |used, heaps| hot_run_granules(used, heaps, 0) as usize * GRANULE;
+        let bytes =
+            |used, heaps| hot_run_granules(used, heaps, 0, Resident::ALL) as usize * GRANULE;
         assert_eq!((bytes(0, 1), bytes(2 << 20, 1)), (HOT_RUN_BYTES, HOT_RUN_BYTES));
         assert_eq!((bytes(5 << 20, 1), bytes(5 << 20, 5)), (5 << 20, 1 << 20));
         assert_eq!(bytes(usize::MAX, 0), HOT_RUN_BYTES_MOST);
@@ -335,7 +377,9 @@ mod tests {
     #[test]
     fn more_runs_stay_hot_where_that_is_too_few_but_not_more_than_are_in_use() {
         let granules = |mib: usize| (mib << 20 >> GRANULE.ilog2()) as u32;
-        let most = |mib: usize, heaps, beyond| hot_run_granules(mib << 20, heaps, granules(beyond));
+        let most = |mib: usize, heaps, beyond| {
+            hot_run_granules(mib << 20, heaps, granules(beyond), Resident::ALL)
+        };
         assert_eq!((most(40, 1, 16), most(40, 1, 56), most(400, 1, 56)), {
             (granules(24), granules(40), granules(64))
         });
@@ -346,6 +390,33 @@ mod tests {
         let all: Vec<_> = core::iter::successors(Some(0), more).take(8).collect();
         assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(granules(2))), "{all:?}");
         assert_eq!(all[7], granules(56));
+    }
+
+    #[test]
+    fn more_is_seen_to_be_resident_at_once_and_less_by_and_by() {
+        let mib = 1 << 20;
+        let seen = |before: Resident, parts: usize| before.and(parts * mib / 256, mib).parts;
+        assert_eq!((seen(Resident::ALL, 256), seen(Resident::ALL, 255)), (256, 256));
+        assert_eq!(
+            (seen(Resident { parts: 10 }, 200), seen(Resident { parts: 10 }, 10)),
+            (201, 11)
+        );
+        let less = |&before: &Resident| Some(before.and(0, mib));
+        let all: Vec<_> = core::iter::successors(Some(Resident::ALL), less).take(20).collect();
+        assert_eq!((all[1].parts, all[2].parts, all[19].parts), (128, 64, 1));
+        assert_eq!(Resident::ALL.and(0, 0), Resident { parts: 128 });
+    }
+
+    #[test]
+    fn more_runs_stay_hot_the_less_of_them_is_resident() {
+        let mib = |parts, used: usize, heaps| {
+            let granules = hot_run_granules(used << 20, heaps, 0, Resident { parts });
+            (granules as usize * GRANULE) >> 20
+        };
+        assert_eq!([256, 128, 64, 32, 1].map(|parts| mib(parts, 1000, 1)), [8, 8, 16, 32, 128]);
+        assert_eq!([256, 128, 64, 32, 1].map(|parts| mib(parts, 20, 2)), [4, 4, 8, 10, 10]);
+        let left = |parts| hot_runs_left(2000, 2000, 2000, Resident { parts }) as usize * GRANULE;
+        assert_eq!([256, 64, 32, 1].map(|parts| left(parts) >> 20), [4, 8, 16, 31]);
     }
 
     #[test]

@@ -134,17 +134,17 @@ fn a_run_that_is_hardly_longer_serves_and_a_shorter_one_does_not() {
     let longer = thread.alloc(17 * GRANULE).unwrap();
     thread.free(longer);
     assert_eq!(thread.alloc(16 * GRANULE), Some(longer));
-    assert_eq!(thread.usable(longer), 17 * GRANULE);
+    assert_eq!(thread.usable(longer), 18 * GRANULE);
     let shorter = thread.alloc(16 * GRANULE).unwrap();
     thread.free(shorter);
     let other = thread.alloc(17 * GRANULE).unwrap();
-    assert!(other != shorter && thread.usable(other) == 17 * GRANULE);
+    assert!(other != shorter && thread.usable(other) == 18 * GRANULE);
     thread.free_all([other, longer]);
 }
 
 #[test]
 fn a_run_serves_that_is_a_quarter_longer_where_none_is_hardly_longer() {
-    let cases = [(8, 9, true), (8, 10, true), (8, 11, false), (100, 125, true), (100, 127, false)];
+    let cases = [(8, 9, true), (8, 10, true), (8, 11, false), (96, 120, true), (96, 128, false)];
     for (wanted, hot, serves) in cases {
         let estate = Estate::new(Fake::new());
         let mut thread = Thread::new(&estate);
@@ -163,6 +163,24 @@ fn a_run_serves_that_is_a_quarter_longer_where_none_is_hardly_longer() {
         assert!(aligned.is_multiple_of(4 * GRANULE));
         thread.free_all([much, aligned]);
     }
+}
+
+#[test]
+fn what_is_about_as_long_takes_the_same_runs() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let run = thread.alloc(33 * GRANULE).unwrap();
+    for granules in [33, 34, 35, 36, 33] {
+        thread.free(run);
+        assert_eq!(thread.alloc(granules * GRANULE - 100), Some(run));
+        assert_eq!(thread.usable(run), 36 * GRANULE);
+    }
+    // Also where it is resized, and then is nothing to be had of what is over.
+    assert_eq!(thread.resize(run, 33 * GRANULE), Some(run));
+    assert_eq!(thread.usable(run), 36 * GRANULE);
+    assert_eq!(thread.resize(run, 32 * GRANULE), Some(run));
+    assert_eq!(thread.usable(run), 32 * GRANULE);
+    thread.free(run);
 }
 
 /// Has threads claim and free runs of ever other lengths, and tells how many bytes they keep.
@@ -286,8 +304,58 @@ fn threads_that_take_no_runs_or_rest_leave_their_share_to_those_that_do() {
 }
 
 #[test]
+fn the_only_thread_keeps_up_to_sixteen_mebibytes_that_come_and_go_unless_others_are_wanted() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let kept = || claimed(&estate) * GRANULE;
+    come_and_go(&mut thread, 14 << 20);
+    assert!(kept() >= 14 << 20, "{} bytes", kept());
+    come_and_go(&mut thread, 20 << 20);
+    assert!((15 << 20..=16 << 20).contains(&kept()), "{} bytes", kept());
+    for n in 0..40 {
+        let other = thread.alloc(SIZE + n * GRANULE).unwrap();
+        thread.free(other);
+    }
+    assert!(kept() <= 8 << 20, "{} bytes, of which others are wanted", kept());
+    // Of two threads none keeps that much.
+    let mut other = Thread::new(&estate);
+    let small = other.alloc(100).unwrap();
+    come_and_go(&mut thread, 14 << 20);
+    assert!(kept() <= 3 << 20, "{} bytes of two threads", kept());
+    other.free(small);
+}
+
+#[test]
+fn of_the_only_thread_all_runs_stay_that_are_all_it_has() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    for _ in 0..20 {
+        let runs = [0; 100].map(|_| thread.alloc(40_000).unwrap());
+        thread.free_all(runs);
+    }
+    assert_eq!(claimed(&estate), 200);
+}
+
+#[test]
+fn where_the_only_thread_keeps_more_runs_less_is_free_and_dirty() {
+    let dirty_beside = |hot: usize| {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        // Longer than any that stays hot.
+        let much = thread.alloc(9 << 20).unwrap();
+        come_and_go(&mut thread, hot);
+        thread.free(much);
+        estate.arena().granules_in_use().dirty * GRANULE
+    };
+    let (usual, more) = (dirty_beside(7 << 20), dirty_beside(14 << 20));
+    assert!(usual >= 7 << 20 && more <= 2 << 20, "{usual} bytes, and {more}");
+}
+
+#[test]
 fn where_threads_that_rest_give_them_up_all_runs_that_come_and_go_stay_unless_others_are_wanted() {
     let estate = Estate::new(Fake::new());
+    // Nobody writes to them.
+    estate.arena().system().tell_resident(false);
     estate.arena().set_helped(true);
     let mut threads: Vec<_> = (0..2).map(|_| Thread::new(&estate)).collect();
     let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
@@ -309,6 +377,120 @@ fn where_threads_that_rest_give_them_up_all_runs_that_come_and_go_stay_unless_ot
     assert!(kept() <= 8 << 20, "{} bytes, of which others are wanted", kept());
     for (thread, object) in threads.iter_mut().zip(small) {
         thread.free(object);
+    }
+}
+
+/// Has a thread allocate and free so many bytes in runs of ever other lengths, and write to all of
+/// it, or to nothing.
+fn come_and_go_of_many_lengths(
+    thread: &mut Thread<Fake>,
+    (bytes, written): (usize, bool),
+    random: &mut u64,
+) {
+    for _ in 0..10 {
+        let (mut runs, mut taken) = (Vec::new(), 0);
+        while taken < bytes {
+            *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let size = (40 << 10) + (*random >> 33) as usize % (1 << 20);
+            let run = thread.alloc(size).unwrap();
+            for page in (0..if written { size } else { 0 }).step_by(4096) {
+                // SAFETY: a run of so many bytes.
+                unsafe { ((run + page) as *mut u8).write(1) };
+            }
+            runs.push(run);
+            taken += size;
+        }
+        thread.free_all(runs);
+    }
+}
+
+#[test]
+fn of_runs_of_many_lengths_more_stay_where_next_to_none_of_it_is_resident() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut threads: Vec<_> = (0..2).map(|_| Thread::new(&estate)).collect();
+    let small: Vec<_> = threads.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let before = claimed(&estate);
+    let kept = || (claimed(&estate) - before) * GRANULE;
+    let thread = &mut threads[0];
+    let mut random = 1;
+    let mut look = |written| {
+        come_and_go_of_many_lengths(thread, (40 << 20, written), &mut random);
+        estate.arena().purge_left();
+        kept()
+    };
+    let first = look(false);
+    assert!(first <= 8 << 20, "{first} bytes, of which nothing is known yet");
+    let looks: Vec<_> = (0..20).map(|_| look(false)).collect();
+    assert!(looks[19] > 30 << 20 && looks[19] <= 128 << 20, "{looks:?}: none is written to");
+    let looks_on = || (0..100).filter(|_| estate.arena().purge_left()).count();
+    assert_eq!(looks_on(), 100, "the program may begin to write to it");
+    let looks: Vec<_> = (0..3).map(|_| look(true)).collect();
+    assert!(looks[2] <= 10 << 20, "{looks:?}: all is written to");
+    assert!(looks_on() < 50);
+    for (thread, object) in threads.iter_mut().zip(small) {
+        thread.free(object);
+    }
+}
+
+#[test]
+fn runs_that_are_hot_and_begin_to_be_written_to_go_though_no_other_is_wanted() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let mut look = |written| {
+        let runs = [0; 60].map(|_| thread.alloc(1 << 20).unwrap());
+        for run in runs.into_iter().filter(|_| written) {
+            // SAFETY: a run of so many bytes.
+            unsafe { (run as *mut u8).write_bytes(1, 1 << 20) };
+        }
+        thread.free_all(runs);
+        estate.arena().purge_left();
+        (claimed(&estate) * GRANULE) >> 20
+    };
+    let unwritten: Vec<_> = (0..20).map(|_| look(false)).collect();
+    assert_eq!(unwritten[19], 60, "{unwritten:?} MiB");
+    let written: Vec<_> = (0..5).map(|_| look(true)).collect();
+    assert!(written[4] <= 10, "{written:?} MiB");
+}
+
+/// Has a thread write to runs that it takes and frees, after so many rounds in which it did not.
+/// Tells how many bytes are hot, or free and dirty, after some more looks.
+fn stays_after(unwritten: usize) -> usize {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let mut random = 1;
+    for n in 0..=unwritten {
+        come_and_go_of_many_lengths(&mut thread, (40 << 20, n == unwritten), &mut random);
+        estate.arena().purge_left();
+    }
+    // When it takes another the thread gives back what is too much.
+    let other = thread.alloc(5 << 20).unwrap();
+    thread.free(other);
+    (0..15).for_each(|_| _ = estate.arena().purge_left());
+    let in_use = estate.arena().granules_in_use();
+    (in_use.used + in_use.dirty) * GRANULE
+}
+
+#[test]
+fn what_stayed_as_next_to_none_of_it_was_resident_is_not_what_stays_when_it_is() {
+    let (always, at_last) = (stays_after(0), stays_after(20));
+    assert!(always > 30 << 20, "{always} bytes: as much was in use a moment ago");
+    assert!(at_last < 18 << 20, "{at_last} bytes");
+}
+
+#[test]
+fn where_nobody_knows_what_is_resident_as_many_runs_stay_as_if_all_was() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    estate.arena().system().tell_resident(false);
+    let mut thread = Thread::new(&estate);
+    let mut random = 1;
+    for _ in 0..20 {
+        come_and_go_of_many_lengths(&mut thread, (40 << 20, false), &mut random);
+        estate.arena().purge_left();
+        assert!(claimed(&estate) * GRANULE <= 8 << 20);
     }
 }
 

@@ -48,6 +48,8 @@ fn what_nobody_claims_is_returned_within_a_second() {
 #[test]
 fn most_of_what_is_claimed_in_every_tick_stays() {
     let estate = Estate::new(Fake::new());
+    // Nobody writes to it.
+    estate.arena().system().tell_resident(false);
     estate.arena().set_helped(true);
     let (mut thread, mut watch) = (Thread::new(&estate), Watch::default());
     burst(&mut thread, 60);
