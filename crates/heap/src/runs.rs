@@ -42,15 +42,21 @@ impl<S: System> Arena<S> {
         home: &Home,
         account: &Account,
     ) -> Option<Given> {
-        let count = self.length_for(bytes);
+        let (count, least) = (self.length_for(bytes), granules_for(bytes.max(1)));
         if count > self.granules() as usize {
             return None;
         }
-        let count = count as u32;
+        let (mut count, least) = (count as u32, least as u32);
         let (g, clean) = if count <= BLOCK_GRANULES && align <= BLOCK {
             let align = granules_for(align) as u32;
-            let claim = self.claim_granules(Want { count, align, prefer }, home, account)?;
-            (claim.granule, claim.dirty == 0)
+            let claim = |count| self.claim_granules(Want { count, align, prefer }, home, account);
+            let claimed = claim(count).or_else(|| {
+                // There may be a row that is just long enough.
+                let shorter = (least < count).then_some(least)?;
+                count = shorter;
+                claim(shorter)
+            })?;
+            (claimed.granule, claimed.dirty == 0)
         } else {
             self.take_blocks(count, align.div_ceil(BLOCK), prefer, account)?
         };

@@ -116,7 +116,7 @@ impl<S: System> Arena<S> {
         }
         let heaps = || self.all_heaps().filter(|heap| heap.hot_runs.granules() > 0);
         let of_each = (RUNS_LOOKED_AT / heaps().count().max(1)).max(1);
-        let first = sparse.first_bin.fetch_add(1, Ordering::Relaxed);
+        let first = sparse.first_bin.fetch_add(1, Ordering::Relaxed) % u64::BITS;
         let runs = heaps().flat_map(|heap| heap.hot_runs.some(first, of_each));
         let (resident, looked_at) = runs.fold((0, 0), |(resident, looked_at), (g, count)| {
             let bytes = (count as usize * GRANULE).min(BLOCK);

@@ -183,6 +183,25 @@ fn what_is_about_as_long_takes_the_same_runs() {
     thread.free(run);
 }
 
+#[test]
+fn where_there_is_no_more_memory_a_row_serves_that_is_just_long_enough() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    // Of 33 granules, as it was made longer by one, in a block that is full.
+    let run = thread.alloc(32 * GRANULE).unwrap();
+    assert_eq!(thread.resize(run, 33 * GRANULE), Some(run));
+    assert_eq!(thread.usable(run), 33 * GRANULE);
+    let full: Vec<_> = (0..31).map(|_| thread.alloc(40_000)).collect();
+    thread.free(run);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().system().fail_after(0);
+    let others: Vec<_> = core::iter::from_fn(|| thread.alloc(36 * GRANULE)).collect();
+    let last = thread.alloc(33 * GRANULE);
+    assert_eq!(last.map(|last| thread.usable(last)), Some(33 * GRANULE));
+    estate.arena().system().recover();
+    thread.free_all(full.into_iter().chain([last]).flatten().chain(others));
+}
+
 /// Has threads claim and free runs of ever other lengths, and tells how many bytes they keep.
 fn kept_by(threads: usize, helped: bool) -> usize {
     let estate = Estate::new(Fake::new());
