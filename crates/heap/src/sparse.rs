@@ -119,11 +119,12 @@ impl<S: System> Arena<S> {
         let first = sparse.first_bin.fetch_add(1, Ordering::Relaxed) % u64::BITS;
         let runs = heaps().flat_map(|heap| heap.hot_runs.some(first, of_each));
         let (resident, looked_at) = runs.fold((0, 0), |(resident, looked_at), (g, count)| {
-            let bytes = (count as usize * GRANULE).min(BLOCK);
-            match self.system.resident(self.tables.address(g), bytes) {
-                Some(more) => (resident + more, looked_at + bytes),
-                None => (resident, looked_at),
-            }
+            let (at, page) = (self.tables.address(g), self.system.page_size());
+            // Of its own it may have no page, where those are larger than a granule.
+            let (start, end) = (at.next_multiple_of(page), at + count as usize * GRANULE);
+            let bytes = (end.saturating_sub(start) / page * page).min(BLOCK);
+            let seen = (bytes > 0).then(|| self.system.resident(start, bytes)).flatten();
+            seen.map_or((resident, looked_at), |more| (resident + more, looked_at + bytes))
         });
         if looked_at > 0 {
             let now = before.and(resident, looked_at);

@@ -453,6 +453,25 @@ fn of_runs_of_many_lengths_more_stay_where_next_to_none_of_it_is_resident() {
 }
 
 #[test]
+fn where_pages_are_larger_than_granules_those_that_runs_have_of_their_own_are_looked_at() {
+    let estate = Estate::new(Fake::new().with_page_size(1 << 16));
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let mut random = 1;
+    for size in [40_000, 100_000] {
+        let runs: Vec<_> = (0..301).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(runs);
+        estate.arena().purge_left();
+    }
+    for _ in 0..20 {
+        come_and_go_of_many_lengths(&mut thread, (40 << 20, false), &mut random);
+        estate.arena().purge_left();
+    }
+    let kept = claimed(&estate) * GRANULE;
+    assert!(kept > 30 << 20, "{kept} bytes");
+}
+
+#[test]
 fn runs_that_are_hot_and_begin_to_be_written_to_go_though_no_other_is_wanted() {
     let estate = Estate::new(Fake::new());
     estate.arena().set_helped(true);
