@@ -86,8 +86,11 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// How much of the hot runs is resident, as far as is known.
+    /// How much of the hot runs is resident, as far as is known: all, where nobody looks.
     pub(crate) fn resident_of_hot_runs(&self) -> Resident {
+        if !self.is_helped() {
+            return Resident::ALL;
+        }
         Resident { parts: self.populated.sparse.of_hot_runs.load(Ordering::Relaxed) }
     }
 

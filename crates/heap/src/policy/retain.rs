@@ -167,7 +167,7 @@ const HOT_RUN_BYTES_RESIDENT: usize = 4 << 20;
 /// How much of the hot runs is resident: the part that the program has written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resident {
-    /// In parts of [`Resident::ALL`], rounded up.
+    /// In parts of [`Resident::ALL`], rounded up: at least one.
     pub parts: u32,
 }
 

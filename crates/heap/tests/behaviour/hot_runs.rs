@@ -519,6 +519,24 @@ fn what_stayed_as_next_to_none_of_it_was_resident_is_not_what_stays_when_it_is()
 }
 
 #[test]
+fn where_nobody_looks_any_more_as_many_runs_stay_as_if_all_was_resident() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let mut random = 1;
+    let mut kept = || {
+        come_and_go_of_many_lengths(&mut thread, (40 << 20, false), &mut random);
+        estate.arena().purge_left();
+        claimed(&estate) * GRANULE
+    };
+    let looked_at = (0..20).map(|_| kept()).last().unwrap();
+    assert!(looked_at > 30 << 20, "{looked_at} bytes");
+    estate.arena().set_helped(false);
+    let alone = kept();
+    assert!(alone <= 16 << 20, "{alone} bytes");
+}
+
+#[test]
 fn where_nobody_knows_what_is_resident_as_many_runs_stay_as_if_all_was() {
     let estate = Estate::new(Fake::new());
     estate.arena().set_helped(true);
