@@ -170,8 +170,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Purges some of what threads that free have left to the background thread. Returns whether
-    /// there was something, or hot runs are to be looked at again soon: not if all of it lies in runs
-    /// that are too short to be worth it.
+    /// there was something, or hot runs are to be looked at again soon: not if all of it lies in
+    /// runs that are too short to be worth it.
     pub fn purge_left(&self) -> bool {
         self.look_at_filled();
         let look_again = self.look_at_hot_runs();

@@ -16,5 +16,6 @@ mod scavenging;
 mod setting_aside;
 mod sharing;
 mod slab_purging;
+mod sparse_runs;
 mod support;
 mod zeroing;
