@@ -254,10 +254,14 @@ impl ThreadCache {
 
     /// Whether an object is what was taken out of the magazine of its class last, or was in its
     /// place.
-    #[inline]
+    ///
+    /// # Safety
+    /// The class is a small one.
+    #[inline(always)]
     #[must_use]
-    pub fn took_last(&self, class: Class, address: usize) -> bool {
-        let top = self.tops[usize::from(class.0)];
+    pub unsafe fn took_last(&self, class: Class, address: usize) -> bool {
+        // SAFETY: there is a place for each small class.
+        let top = unsafe { *self.tops.get_unchecked(usize::from(class.0)) };
         // SAFETY: the next free slot of a magazine of this thread's: where that is full, the last
         // slot, in which none counts. It is zero, or has what was put there last.
         top != 0 && unsafe { at::<usize>(top).read() } == address

@@ -11,7 +11,7 @@ use crate::magazine::MAGAZINES;
 use crate::medium::TakenBack;
 use crate::outbox::Row;
 use crate::parcel::Parcel;
-use crate::tables::{Part, RUN, RUN_IN_USE};
+use crate::tables::{Part, RUN};
 use crate::tally::Account;
 use core::ptr;
 use freehold_sync::atomic::{AtomicU8, Ordering};
@@ -57,29 +57,29 @@ pub struct InSlab {
 
 impl<S: System> Arena<S> {
     /// Finds out where an address is.
-    #[inline]
     pub fn slab_at(&self, address: usize) -> Found {
+        let Some(g) = self.granule_of(address) else { return Found::Other };
         // SAFETY: that is committed of the region.
-        self.granule_of(address).map_or(Found::Other, |g| unsafe { self.slab_of(g) })
-    }
-
-    /// Finds out what a granule is.
-    ///
-    /// # Safety
-    /// It is committed, as whatever a thread's map reaches is.
-    #[inline]
-    pub unsafe fn slab_of(&self, g: Granule) -> Found {
-        let part = self.tag(g).part();
+        let part = unsafe { self.part_of(g) };
         let class = Class(part.class());
         if class.is_medium() {
             Found::Medium(g, part)
         } else if class.is_small() {
             Found::Small(g, class)
-        } else if part == RUN_IN_USE {
+        } else if part.is_run_in_use() {
             Found::Run(g)
         } else {
             Found::Other
         }
+    }
+
+    /// Which part of which kind of slab a granule is, or whether a run begins there.
+    ///
+    /// # Safety
+    /// It is committed, as whatever a thread's map reaches is.
+    #[inline]
+    pub unsafe fn part_of(&self, g: Granule) -> Part {
+        self.tag(g).part()
     }
 
     /// The object of a slab that starts at `address`, if one does.
@@ -126,7 +126,8 @@ impl ThreadCache {
     /// slab that the thread keeps objects of: see [`ThreadCache::put_back`].
     pub fn put_back_last<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
         let Found::Small(g, class) = arena.slab_at(address) else { return false };
-        self.took_last(class, address) && self.put_back(g, class, address)
+        // SAFETY: a small class.
+        unsafe { self.took_last(class, address) && self.put_back(g, class, address) }
     }
 
     /// Puts an object where it costs least: a small one of another heap's into the parcel for that
@@ -139,7 +140,10 @@ impl ThreadCache {
     pub unsafe fn put_aside<S: System>(&mut self, arena: &Arena<S>, address: usize) -> PutAside {
         match arena.slab_at(address) {
             // SAFETY: the caller's promise; the address was found there.
-            Found::Small(g, class) => unsafe { self.put_aside_small(arena, g, class, address) },
+            Found::Small(g, class) => unsafe {
+                let put = self.put_aside_small(arena, g, class, address);
+                if put { PutAside::Done } else { PutAside::Small(g, class) }
+            },
             Found::Medium(g, part) => {
                 let Some(place) = arena.object_in(g, part, address) else { return PutAside::Not };
                 // SAFETY: as above.
@@ -162,27 +166,22 @@ impl ThreadCache {
     /// # Safety
     /// As for [`ThreadCache::free_slow`]; `address` is in granule `g`, which is of a slab of small
     /// objects of class `class`.
-    #[inline]
+    #[inline(always)]
+    #[must_use]
     pub unsafe fn put_aside_small<S: System>(
         &mut self,
         arena: &Arena<S>,
         g: Granule,
         class: Class,
         address: usize,
-    ) -> PutAside {
+    ) -> bool {
         // SAFETY: the outbox is leased to this thread.
-        let outbox = unsafe { self.outbox.as_mut() };
-        let Some(parcel) = outbox.and_then(|outbox| outbox.parcel(class)) else {
-            return PutAside::Not;
-        };
-        let in_granule = (address - arena.tables.region) as u32 % GRANULE as u32;
-        if !class.starts_at(in_granule) {
-            PutAside::Not
-        } else if parcel.add(arena.tag(g).owner(), address) {
-            PutAside::Done
-        } else {
-            PutAside::Small(g, class)
-        }
+        let Some(outbox) = (unsafe { self.outbox.as_mut() }) else { return false };
+        // SAFETY: a small class.
+        let parcel = unsafe { outbox.parcel_of_small(class) };
+        // The region begins at a multiple of a granule.
+        let offset = address as u32 % GRANULE as u32;
+        parcel.add(arena.tag(g).owner(), address, offset)
     }
 
     /// Puts an object into the outbox that [`ThreadCache::put_aside`] found no room for, if its

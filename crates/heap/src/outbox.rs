@@ -174,7 +174,7 @@ impl Stocked for Outbox {
             (&raw mut (*place).fresh).write(Fresh::NONE);
             let parcels = (&raw mut (*place).parcels).cast::<Parcel>();
             for n in 0..MAGAZINES {
-                parcels.add(n).write(Parcel::NONE);
+                parcels.add(n).write(Parcel::none(Class(n as u8)));
             }
         }
     }
@@ -301,6 +301,16 @@ impl Outbox {
     #[inline]
     pub(crate) fn parcel(&mut self, class: Class) -> Option<&mut Parcel> {
         self.parcels.get_mut(usize::from(class.0))
+    }
+
+    /// Likewise.
+    ///
+    /// # Safety
+    /// The class is a small one.
+    #[inline(always)]
+    pub(crate) unsafe fn parcel_of_small(&mut self, class: Class) -> &mut Parcel {
+        // SAFETY: there is one for each small class.
+        unsafe { self.parcels.get_unchecked_mut(usize::from(class.0)) }
     }
 
     /// How many parcels may wait in an inbox. Asked for each parcel; `look` is asked now and then,

@@ -27,8 +27,11 @@ const NOBODY: u16 = u16::MAX;
 /// Fewer objects than this are not worth a magazine of their own.
 const WORTH_SENDING: usize = 4;
 
-/// How many objects go home on their own after a parcel was refused.
-const REST: u16 = 256 * ROUNDS as u16;
+/// How many objects go home on their own after a parcel was refused. Twice as many each time that
+/// the next is refused as well: a burst finds its owner's inbox full just once or twice, and who
+/// takes nothing any more is asked ever more rarely.
+const REST: u16 = 8 * ROUNDS as u16;
+const REST_MOST: u16 = 256 * ROUNDS as u16;
 
 /// How many do after one was refused because its owner has not taken the first yet: it may be about
 /// to.
@@ -43,13 +46,19 @@ const FEWEST: usize = 4;
 pub(crate) struct Parcel {
     /// The next free slot; 0 if there is no magazine.
     next: usize,
-    /// Where the next free slot is when the parcel is full.
-    end: usize,
+    /// Tells where objects of the class start (`class.rs`): here, where it is needed.
+    magic: u32,
     /// The heap that the objects go to.
     owner: u16,
     /// How many objects will not be put in, because the last parcel was refused.
     rest: u16,
+    /// How many will not be if the next one is refused as well; 0 if the last one was not.
+    next_rest: u16,
+    /// The low byte of the address of the next free slot when the parcel is full.
+    end: u8,
 }
+
+const _: () = assert!(size_of::<Parcel>() == 24);
 
 /// Objects that a parcel holds.
 fn rounds_of(class: Class) -> usize {
@@ -62,13 +71,21 @@ pub(crate) fn bytes_of(class: Class) -> usize {
 }
 
 impl Parcel {
-    /// Without a magazine.
-    pub(crate) const NONE: Self = Self { next: 0, end: 0, owner: NOBODY, rest: 0 };
+    /// One for a class, without a magazine.
+    pub(crate) fn none(class: Class) -> Self {
+        let magic = class.info().magic;
+        Self { next: 0, magic, owner: NOBODY, rest: 0, next_rest: 0, end: 0 }
+    }
 
-    /// Puts in an object of heap `owner`, if that is whom the parcel is for and there is room.
-    #[inline]
-    pub(crate) fn add(&mut self, owner: u16, object: usize) -> bool {
-        if self.owner != owner || self.next == self.end {
+    /// Puts in an object of heap `owner`, if that is whom the parcel is for and there is room, and
+    /// if an object starts there: so many bytes into its slab.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, owner: u16, object: usize, offset: u32) -> bool {
+        if self.owner != owner {
+            return false;
+        }
+        let starts = offset.wrapping_mul(self.magic) < self.magic;
+        if !starts || self.next as u8 == self.end {
             return false;
         }
         // SAFETY: a slot below the end of a magazine of this thread's.
@@ -85,11 +102,17 @@ impl Parcel {
         rests
     }
 
+    /// Has objects go home on their own for a while, since a parcel was refused.
+    fn rest(&mut self) {
+        self.rest = self.next_rest.max(REST);
+        self.next_rest = self.rest.saturating_mul(2).min(REST_MOST);
+    }
+
     /// Makes it one for `owner`. It is empty.
     fn address_to(&mut self, owner: u16, class: Class) {
         let magazine = Magazine::of_slot(self.next);
         self.owner = owner;
-        self.end = Magazine::slot_after(magazine, rounds_of(class));
+        self.end = Magazine::slot_after(magazine, rounds_of(class)) as u8;
     }
 
     /// Whether there are objects in it.
@@ -139,7 +162,7 @@ impl<S: System> Arena<S> {
             return Some(Rounds::NONE);
         };
         let Some((owner, most)) = taker.filter(|&(_, most)| most >= FEWEST) else {
-            parcel.rest = REST;
+            parcel.rest();
             return Some(parcel.empty());
         };
         if let Some(unwanted) = self.send(parcel, class, most) {
@@ -152,8 +175,9 @@ impl<S: System> Arena<S> {
             }
         }
         parcel.address_to(owner, class);
-        let added = parcel.add(owner, object);
-        debug_assert!(added, "an empty parcel was full");
+        let offset = (object - self.tables.address(g)) as u32;
+        let added = parcel.add(owner, object, offset);
+        debug_assert!(added, "an empty parcel was full, or there is no object");
         None
     }
 
@@ -185,11 +209,15 @@ impl<S: System> Arena<S> {
                 owner.set_receives(true);
                 let spare = at::<Magazine>(spare);
                 parcel.next = if spare.is_null() { 0 } else { Magazine::first_slot(spare) };
-                parcel.end = parcel.next;
                 parcel.owner = NOBODY;
+                parcel.next_rest = 0;
                 return None;
             }
-            parcel.rest = if answers { REST } else { REST_UNTIL_ANSWERED };
+            if answers {
+                parcel.rest();
+            } else {
+                parcel.rest = REST_UNTIL_ANSWERED;
+            }
         }
         Some(parcel.empty())
     }

@@ -48,6 +48,12 @@ impl Part {
     pub fn delta(self) -> u32 {
         u32::from(self.0 >> u8::BITS)
     }
+
+    /// Whether it is the first granule of a run that is in use.
+    #[inline]
+    pub fn is_run_in_use(self) -> bool {
+        self == RUN_IN_USE
+    }
 }
 
 /// In place of a class: the first granule of a run.

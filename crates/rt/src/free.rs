@@ -5,10 +5,11 @@ use crate::hardened::AtHand;
 use crate::slow::enter;
 use crate::tls::{self, Local};
 use crate::{background, emergency, foreign, guarded, hardened, mode, process, report};
+use core::hint;
 use freehold_heap::arena::Arena;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::Class;
-use freehold_heap::free::{Found, InSlab, PutAside};
+use freehold_heap::free::{Found, InSlab};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
 use freehold_heap::tables::Part;
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
         return unsafe { deallocate_in_mode(object) };
     };
     // SAFETY: the caller gives the object up.
-    unsafe { deallocate_found(object, arena, || arena.slab_at(object.addr())) }
+    unsafe { deallocate_found(object, arena, || arena.granule_of(object.addr())) }
 }
 
 /// As [`deallocate`], for an object in a granule that the thread's map reaches.
@@ -41,26 +42,48 @@ pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, granule: usize) {
     // SAFETY: there is one: a map that reaches anything is that of a heap of it, which the thread
     // has leased. In a mode no thread leases one for its own storage.
     let arena = unsafe { process::existing_arena().unwrap_unchecked() };
+    // SAFETY: no region has more granules than that.
+    unsafe { hint::assert_unchecked(granule <= u32::MAX as usize) };
     // SAFETY: as far as a map reaches the region is committed; the caller gives the object up.
-    unsafe { deallocate_found(object, arena, || arena.slab_of(Granule(granule as u32))) }
+    unsafe { deallocate_found(object, arena, || Some(Granule(granule as u32))) }
 }
 
-/// Takes an object back that is where `find` says.
+/// Takes an object back whose granule `find` tells, if it is one that is committed.
 #[inline(always)]
-unsafe fn deallocate_found(object: *mut u8, arena: &Arena<Linux>, find: impl FnOnce() -> Found) {
+unsafe fn deallocate_found(
+    object: *mut u8,
+    arena: &Arena<Linux>,
+    find: impl FnOnce() -> Option<Granule>,
+) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if cache.is_busy() || !cache.try_set_busy() {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_rarely(object) };
     }
-    // SAFETY: as above.
+    let Some(g) = find() else {
+        // SAFETY: as above.
+        return unsafe { deallocate_after_all(object, cache) };
+    };
+    // SAFETY: it is committed, and the caller gives the object up, which is there. (By the part
+    // itself: made into an answer and taken apart again it costs six instructions.)
     unsafe {
-        match find() {
-            Found::Small(g, class) => deallocate_small(object, g, cache, arena, class),
-            Found::Medium(g, part) => deallocate_medium(object, g, cache, arena, part),
-            Found::Run(g) => deallocate_run(object, g, cache, arena),
-            Found::Other => deallocate_after_all(object, cache),
+        let part = arena.part_of(g);
+        let class = Class(part.class());
+        if class.is_medium() {
+            deallocate_medium(object, g, cache, arena, part);
+        } else if class.is_small() {
+            if !cache.took_last(class, object.addr())
+                && cache.put_aside_small(arena, g, class, object.addr())
+            {
+                cache.set_busy(false);
+                return;
+            }
+            deallocate_small(object, g, cache, arena, class);
+        } else if part.is_run_in_use() {
+            deallocate_run(object, g, cache, arena);
+        } else {
+            deallocate_after_all(object, cache);
         }
     }
 }
@@ -117,7 +140,8 @@ unsafe fn deallocate_in_mode(object: *mut u8) {
     }
 }
 
-/// Takes back an object of this granule of small objects. The thread is marked as busy.
+/// Takes back an object of this granule of small objects, for which there is no parcel with room.
+/// The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_small(
     object: *mut u8,
@@ -126,17 +150,12 @@ unsafe fn deallocate_small(
     arena: &Arena<Linux>,
     class: Class,
 ) {
-    if cache.took_last(class, object.addr()) {
+    // SAFETY: a small class.
+    if unsafe { cache.took_last(class, object.addr()) } {
         // SAFETY: the caller gives the object up, and found it there.
         return unsafe { deallocate_taken_last(object, g, cache, arena, class) };
     }
     // SAFETY: the caller gives the object up, and found it there.
-    let aside = unsafe { cache.put_aside_small(arena, g, class, object.addr()) };
-    if matches!(aside, PutAside::Done) {
-        cache.set_busy(false);
-        return;
-    }
-    // SAFETY: the caller gives the object up.
     unsafe { deallocate_small_elsewhere(object, g, cache, arena, class) }
 }
 

@@ -10,7 +10,6 @@ use super::thread::Thread;
 use super::waiting::Shape;
 use crate::arena::Arena;
 use crate::class::Class;
-use crate::free::PutAside;
 use crate::layout::{GRANULE, Granule};
 use core::num::NonZeroUsize;
 use freehold_sys::System;
@@ -59,8 +58,8 @@ impl Thread {
         // SAFETY: an object of that class, which was given up and is let go of here; the cache is
         // used with this arena.
         unsafe {
-            let aside = self.cache.put_aside_small(arena, g, class, address);
-            matches!(aside, PutAside::Done) || self.cache.post(arena, address, aside)
+            self.cache.put_aside_small(arena, g, class, address)
+                || self.cache.post_small(arena, g, class, address)
         }
     }
 }
