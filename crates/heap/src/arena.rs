@@ -18,11 +18,12 @@ use crate::outbox::Outbox;
 use crate::policy::grow;
 use crate::pool::Pool;
 use crate::populate::Populated;
-use crate::purge::Purger;
+use crate::purge::{Help, Purger};
 use crate::shut::Shut;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
+use crate::whole::WholeSlabs;
 use crate::zeroing::Zeroing;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -69,10 +70,12 @@ pub struct Arena<S: System> {
     /// Whether there is something that a background thread should look at, and none is there. Here,
     /// since it is read by who takes objects and gives them back, and hardly ever written.
     pub(crate) help_wanted: AtomicBool,
+    pub(crate) help: Help,
     /// How many heaps share what hot runs there may be, while there is a background thread: those
     /// whose threads have claimed runs and not rested since.
     pub(crate) run_sharers: AtomicU32,
     pub(crate) purger: Purger,
+    pub(crate) whole: WholeSlabs,
     /// What threads without a heap claim and release, and what heaps' tallies have moved here.
     pub(crate) tally: Tally,
     pub(crate) leases: Leases,
@@ -281,6 +284,7 @@ impl<S: System> Arena<S> {
                 (&raw mut (*place).direct).write(DirectMappings::new());
             }
             (&raw mut (*place).purger).write(Purger::new());
+            (&raw mut (*place).whole).write(WholeSlabs::default());
             (&raw mut (*place).populated).write(Populated::new());
             (&raw mut (*place).zeroing).write(Zeroing::default());
             (&raw mut (*place).shut).write(Shut::new());
@@ -288,6 +292,7 @@ impl<S: System> Arena<S> {
             (&raw mut (*place).moves).write(AtomicU32::new(0));
             (&raw mut (*place).frontier).write(Frontier::new());
             (&raw mut (*place).help_wanted).write(AtomicBool::new(false));
+            (&raw mut (*place).help).write(Help::default());
             (&raw mut (*place).run_sharers).write(AtomicU32::new(0));
             (&raw mut (*place).grow).write(Lock::new(order::GROWTH));
         }

@@ -44,6 +44,17 @@ pub enum PutAside {
     Not,
 }
 
+/// What became of a medium object that the thread does not keep.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// It waits in the outbox for others of its slab.
+    Done,
+    /// It is to go home at once, alone: [`ThreadCache::send_medium_alone`].
+    Alone,
+    /// Neither.
+    No,
+}
+
 /// An object of a slab.
 #[derive(Clone, Copy)]
 pub struct InSlab {
@@ -93,10 +104,12 @@ impl<S: System> Arena<S> {
         self.object_in(g, part, address)
     }
 
-    /// An object of a slab, by its number there.
+    /// An object of a slab that starts at `address`, and is known to have this number there.
     #[inline]
-    pub fn in_slab(&self, slab: Granule, index: usize) -> InSlab {
-        InSlab { class: Class(self.tag(slab).class()), slab, index }
+    pub fn numbered(&self, address: usize, index: usize) -> InSlab {
+        let g = Granule(((address - self.tables.region) / GRANULE) as u32);
+        let part = self.tag(g).part();
+        InSlab { class: Class(part.class()), slab: Granule(g.0 - part.delta()), index }
     }
 
     /// The object that starts at `address`, if one does; that is in granule `g`, which is this part
@@ -252,7 +265,8 @@ impl ThreadCache {
     }
 
     /// Keeps a medium object hot, if one starts at `address`, and there is room for it. It is in
-    /// granule `g`, which is this part of a slab.
+    /// granule `g`, which is this part of a slab. Fails with its number in the slab if it is to go
+    /// elsewhere, and not known to be free already.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
@@ -263,30 +277,52 @@ impl ThreadCache {
         arena: &Arena<S>,
         (g, part): (Granule, Part),
         address: usize,
-    ) -> bool {
-        let Some(bins) = self.medium_bins() else { return false };
+    ) -> Result<(), Option<usize>> {
+        let Some(bins) = self.medium_bins() else { return Err(None) };
         bins.keep(arena, (g, part), address)
     }
 
     /// Puts a medium object that is not kept into the outbox, if it is of a slab that some are
-    /// there of, and there is nothing else to be done with it.
+    /// there of, and there is nothing else to be done with it; or says that it goes home alone.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
     #[inline(always)]
     #[must_use]
-    pub unsafe fn post_medium(&mut self, place: InSlab, address: usize) -> bool {
+    pub unsafe fn post_medium(&mut self, place: InSlab, address: usize) -> Posted {
         let InSlab { class, slab, index } = place;
         // SAFETY: the outbox is leased to this thread.
         let outbox = unsafe { self.outbox.as_mut() };
-        let (Some(outbox), Some(bins)) = (outbox, self.medium_bins()) else { return false };
-        let posted = !outbox.company.goes_alone()
-            && bins.has_no_room(place, address)
-            && outbox.join(class, Row::one(slab, index));
-        if posted {
-            bins.note_overflow(class);
+        let (Some(outbox), Some(bins)) = (outbox, self.medium_bins()) else { return Posted::No };
+        if !bins.has_no_room(place, address) {
+            return Posted::No;
         }
-        posted
+        if outbox.company.goes_alone() {
+            return Posted::Alone;
+        }
+        if !outbox.join(class, Row::one(slab, index)) {
+            return Posted::No;
+        }
+        bins.note_overflow(class);
+        Posted::Done
+    }
+
+    /// Sends a medium object home by itself that [`ThreadCache::post_medium`] has said this of.
+    /// Fails if it is free already.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `place` is where the object is.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn send_medium_alone<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        place: InSlab,
+    ) -> bool {
+        if let Some(bins) = self.medium_bins() {
+            bins.note_overflow(place.class);
+        }
+        self.send_alone(arena, place).is_some_and(|sent| sent.is_ok())
     }
 
     /// Keeps a medium object, or puts it into the outbox if there is one with room.

@@ -61,4 +61,5 @@ mod take;
 pub mod tally;
 pub mod usage;
 mod watch;
+mod whole;
 mod zeroing;

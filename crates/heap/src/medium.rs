@@ -150,8 +150,9 @@ impl MediumBins {
     }
 
     /// Keeps an object, if one starts at an address, there is room for it, and it was not free
-    /// already; or else says no. It is in granule `g`, which is this part of a slab. (What takes
-    /// longer is left to [`MediumBins::take_back`].)
+    /// already. It is in granule `g`, which is this part of a slab. Fails with its number in the
+    /// slab if all there is against it is that there may be no room. (What takes longer is left to
+    /// [`MediumBins::take_back`].)
     // Called for each medium object that is freed: a call of its own costs 20 instructions.
     #[inline(always)]
     pub(crate) fn keep<S: System>(
@@ -159,16 +160,19 @@ impl MediumBins {
         arena: &Arena<S>,
         (g, part): (Granule, Part),
         object: usize,
-    ) -> bool {
+    ) -> Result<(), Option<usize>> {
         let slab = Granule(g.0 - part.delta());
         let AtHand { bin, hot, starts } = &mut self.at_hand[Class(part.class()).medium_index()];
         let Some(index) = starts.object_at(object - arena.tables.address(slab)) else {
-            return false;
+            return Err(None);
         };
         // One test for both.
         let here = if bin.slab == slab { bin.free } else { 0 };
         let free = arena.word(slab).mask().free_now().0 | here;
-        free >> index & 1 == 0 && self.all_hot.keep(hot, object)
+        if free >> index & 1 != 0 {
+            return Err(None);
+        }
+        if self.all_hot.keep(hot, object) { Ok(()) } else { Err(Some(index)) }
     }
 
     /// Takes back an object, if there is room for it among those that are kept, or if it is of the
@@ -297,6 +301,7 @@ impl<S: System> Arena<S> {
     fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
         let capacity = class.info().capacity.into();
         if let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask()) {
+            self.note_claimed_from_pool(class, g);
             let free = self.word(g).mask().take().0;
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
@@ -367,6 +372,7 @@ impl<S: System> Arena<S> {
                 }
             },
             Pushed::Completed => self.release_slab(class, g, &account),
+            Pushed::CompletedInPool if self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
                 self.release_slab(class, g, &account);

@@ -219,6 +219,28 @@ impl<S: System> Arena<S> {
         self.claim_first_pooled(class, |g| since(g) >= ticks, word)
     }
 
+    /// Claims a slab of medium objects that was left in its pool whole, if there is one.
+    pub(crate) fn claim_whole_slab(&self, class: Class) -> Option<Granule> {
+        let pool = &self.pools[usize::from(class.0)];
+        pool.lock.hold(|| {
+            let mut at = target(pool.first.load(Ordering::Relaxed));
+            while let Some(g) = at {
+                let word = self.word(g).mask();
+                // SAFETY: the lock is held, and the slab is on the list.
+                unsafe {
+                    at = target((*self.local(g)).next);
+                    if word.free_now().count() == i32::from(class.info().capacity)
+                        && word.claim_pooled()
+                    {
+                        pool.unlink(self, g);
+                        return Some(g);
+                    }
+                }
+            }
+            None
+        })
+    }
+
     /// Claims the first slab of a pool that can be claimed, as long as they are `wanted`, which is
     /// asked with the pool's lock held.
     fn claim_first_pooled<'a, L: Ledger + 'a>(

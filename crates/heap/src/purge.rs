@@ -31,6 +31,17 @@ use freehold_sys::{HugePages, System};
 /// it gives, and what surrounds them is in use.
 const WORTH_PURGING: u32 = 8;
 
+/// Who helps threads: read by all that claim and release, and hardly ever written.
+#[derive(Default)]
+pub(crate) struct Help {
+    /// Whether a background thread purges what nobody claims.
+    is_there: AtomicBool,
+    /// Whether somebody would keep more at hand if it could be taken from threads that rest.
+    would_keep_more: AtomicBool,
+    /// Whether it can.
+    reclaims: AtomicBool,
+}
+
 /// The state of purging. It is written often: apart from what is read all the time.
 #[repr(align(128))]
 pub(crate) struct Purger {
@@ -52,12 +63,6 @@ pub(crate) struct Purger {
     counted: AtomicU64,
     /// Bytes purged since the start.
     total: AtomicUsize,
-    /// Whether a background thread purges what nobody claims.
-    helped: AtomicBool,
-    /// Whether somebody would keep more at hand if it could be taken from threads that rest.
-    would_keep_more: AtomicBool,
-    /// Whether it can.
-    reclaims: AtomicBool,
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
@@ -84,9 +89,6 @@ impl Purger {
             peak: AtomicUsize::new(0),
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
-            helped: AtomicBool::new(false),
-            would_keep_more: AtomicBool::new(false),
-            reclaims: AtomicBool::new(false),
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
@@ -241,22 +243,22 @@ impl<S: System> Arena<S> {
 
     /// Whether a background thread purges what nobody claims.
     pub(crate) fn is_helped(&self) -> bool {
-        self.purger.helped.load(Ordering::Relaxed)
+        self.help.is_there.load(Ordering::Relaxed)
     }
 
     /// Whether the background thread also takes what threads that rest have at hand.
     pub(crate) fn is_reclaimed(&self) -> bool {
-        self.is_helped() && self.purger.reclaims.load(Ordering::Relaxed)
+        self.is_helped() && self.help.reclaims.load(Ordering::Relaxed)
     }
 
     /// Notes that somebody would keep more at hand if that were so.
     pub(crate) fn would_keep_more(&self) {
-        self.purger.would_keep_more.store(true, Ordering::Relaxed);
+        self.help.would_keep_more.store(true, Ordering::Relaxed);
     }
 
     /// Says whether a background thread calls [`Arena::purge_idle`] from now on.
     pub fn set_helped(&self, helped: bool) {
-        self.purger.helped.store(helped, Ordering::Relaxed);
+        self.help.is_there.store(helped, Ordering::Relaxed);
     }
 
     /// Purges what nobody is likely to claim, by what `watch` has seen in the last ticks. Returns
@@ -265,10 +267,10 @@ impl<S: System> Arena<S> {
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
         // Only where somebody has use for it, since it takes long the first time.
-        if watch.reclaims && !watch.has_tried && self.purger.would_keep_more.load(Ordering::Relaxed)
+        if watch.reclaims && !watch.has_tried && self.help.would_keep_more.load(Ordering::Relaxed)
         {
             watch.has_tried = true;
-            self.purger.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
+            self.help.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
         }
         self.give_back_shut();
         self.look_at_filled();

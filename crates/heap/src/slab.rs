@@ -36,6 +36,7 @@ impl SlabLocal {
         fresh: false,
         purged: 0,
         pooled_at: 0,
+        whole: false,
     };
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab

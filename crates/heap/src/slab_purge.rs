@@ -145,6 +145,10 @@ impl<S: System> Arena<S> {
         } else {
             let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
             let Some(g) = claimed else { return false };
+            if self.note_claimed_from_pool(class, g) {
+                self.release_slab(class, g, &account);
+                return true;
+            }
             let free = self.word(g).mask().free_objects().0;
             self.purge_free_pages(grid, g, grid.free_pages(|_| free), look);
             (g, self.put_into_pool(class, g, self.word(g).mask()))

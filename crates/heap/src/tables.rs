@@ -133,6 +133,8 @@ pub struct SlabLocal {
     pub(crate) purged: u64,
     /// For a slab in a pool: the background thread's last tick when it was put in.
     pub(crate) pooled_at: u32,
+    /// For a slab of medium objects in a pool: whether it was left there whole.
+    pub(crate) whole: bool,
 }
 
 const _: () = assert!(size_of::<SlabLocal>() == 64);

@@ -92,8 +92,11 @@ impl ThreadCache {
         // A second free that is found out now stays unnamed: this is no free.
         // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
         let gone = unsafe { arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()) };
-        self.released += gone.released;
-        gone.released > 0
+        let account = Account::new(&heap.tally);
+        arena.release_whole_slabs(&account);
+        let released = gone.released + account.total_released();
+        self.released += released;
+        released > 0
     }
 
     /// Fills the empty magazine of `class` from one in the heap's inbox, if there is one. The

@@ -9,7 +9,7 @@ use core::hint;
 use freehold_heap::arena::Arena;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::Class;
-use freehold_heap::free::{Found, InSlab};
+use freehold_heap::free::{Found, InSlab, Posted};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
 use freehold_heap::tables::Part;
@@ -191,46 +191,96 @@ unsafe fn deallocate_medium(
 ) {
     // SAFETY: the caller gives the object up.
     unsafe {
-        if cache.keep_medium(arena, (g, part), object.addr()) {
-            cache.set_busy(false);
-            return;
+        match cache.keep_medium(arena, (g, part), object.addr()) {
+            Ok(()) => cache.set_busy(false),
+            Err(Some(n)) => deallocate_medium_elsewhere(object, cache, n),
+            Err(None) => deallocate_medium_at(object, cache),
         }
-        deallocate_medium_elsewhere(object, cache);
     }
 }
 
-/// Takes back a medium object that is not kept hot. The thread is marked as busy.
+/// Takes back a medium object, wherever it is. The thread is marked as busy.
+#[cold]
 #[inline(never)]
-unsafe fn deallocate_medium_elsewhere(object: *mut u8, cache: &mut ThreadCache) {
+unsafe fn deallocate_medium_at(object: *mut u8, cache: &mut ThreadCache) {
     let arena = process::existing_arena();
-    let place = arena.and_then(|arena| Some((arena, arena.object_at(object.addr())?)));
-    let Some((arena, place)) = place else {
+    // SAFETY: the caller gives the object up, and if it is found it is there.
+    unsafe {
+        match arena.and_then(|arena| Some((arena, arena.object_at(object.addr())?))) {
+            Some((arena, place)) => deallocate_medium_rarely(object, cache, arena, place),
+            None => deallocate_after_all(object, cache),
+        }
+    }
+}
+
+/// Takes back a medium object that is not kept hot: so many objects into its slab. The thread is
+/// marked as busy.
+#[inline(never)]
+unsafe fn deallocate_medium_elsewhere(object: *mut u8, cache: &mut ThreadCache, index: usize) {
+    let Some(arena) = process::existing_arena() else {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_after_all(object, cache) };
     };
     // SAFETY: the caller gives the object up, and found it there.
-    if unsafe { cache.post_medium(place, object.addr()) } {
-        cache.set_busy(false);
-        return;
+    unsafe {
+        match cache.post_medium(arena.numbered(object.addr(), index), object.addr()) {
+            Posted::Done => cache.set_busy(false),
+            Posted::Alone => deallocate_medium_alone(object, cache, arena, index),
+            Posted::No => deallocate_medium_late(object, cache, arena, index),
+        }
     }
-    let InSlab { slab, index, .. } = place;
-    // SAFETY: as above.
-    unsafe { deallocate_medium_rarely(object, cache, arena, slab, index) }
+}
+
+/// Takes back a medium object that goes home alone. The thread is marked as busy.
+#[inline(never)]
+unsafe fn deallocate_medium_alone(
+    object: *mut u8,
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    index: usize,
+) {
+    // SAFETY: the caller gives the object up, and found it there.
+    unsafe {
+        let done = cache.send_medium_alone(arena, arena.numbered(object.addr(), index));
+        finish_when_busy(object, cache, done);
+    }
+}
+
+/// Takes back a medium object for which there is no slot in the outbox yet, or there may be room
+/// elsewhere. The thread is marked as busy.
+#[cold]
+#[inline(never)]
+unsafe fn deallocate_medium_late(
+    object: *mut u8,
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    index: usize,
+) {
+    // SAFETY: the caller gives the object up, and found it there.
+    unsafe {
+        deallocate_medium_rarely(object, cache, arena, arena.numbered(object.addr(), index));
+    }
 }
 
 /// Takes back a medium object for which there was no room. The thread is marked as busy.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 unsafe fn deallocate_medium_rarely(
     object: *mut u8,
     cache: &mut ThreadCache,
     arena: &Arena<Linux>,
-    slab: Granule,
-    index: usize,
+    place: InSlab,
 ) {
-    let place = arena.in_slab(slab, index);
     // SAFETY: the caller gives the object up, and found it there.
-    let done = unsafe { cache.put_aside_medium(arena, place, object.addr()) };
+    unsafe {
+        let done = cache.put_aside_medium(arena, place, object.addr());
+        finish_when_busy(object, cache, done);
+    }
+}
+
+/// Ends the attempt of a thread that is marked as busy to take an object back, whether or not that
+/// is done.
+#[inline(always)]
+unsafe fn finish_when_busy(object: *mut u8, cache: &mut ThreadCache, done: bool) {
     cache.set_busy(false);
     if cache.take_wish_for_help() {
         background::start();
@@ -263,14 +313,8 @@ unsafe fn deallocate_run(
 unsafe fn deallocate_run_elsewhere(object: *mut u8, cache: &mut ThreadCache, arena: &Arena<Linux>) {
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
-    cache.set_busy(false);
-    if cache.take_wish_for_help() {
-        background::start();
-    }
-    if !done {
-        // SAFETY: as above.
-        unsafe { deallocate_rarely(object) }
-    }
+    // SAFETY: as above.
+    unsafe { finish_when_busy(object, cache, done) };
 }
 
 /// Takes back a small object that was not put aside. The thread is marked as busy.

@@ -98,13 +98,12 @@ impl<'a, S: System> Thread<'a, S> {
                 if cache.put_back_last(arena, address) {
                     return Ok(());
                 }
-                if let Found::Medium(g, part) = arena.slab_at(address)
-                    && (cache.keep_medium(arena, (g, part), address)
-                        || arena
-                            .object_in(g, part, address)
-                            .is_some_and(|place| cache.post_medium(place, address)))
-                {
-                    return Ok(());
+                if let Found::Medium(g, part) = arena.slab_at(address) {
+                    match cache.keep_medium(arena, (g, part), address) {
+                        Ok(()) => return Ok(()),
+                        Err(Some(_)) if post_medium(cache, arena, address) => return Ok(()),
+                        Err(_) => {}
+                    }
                 }
                 let aside = cache.put_aside(arena, address);
                 if cache.post(arena, address, aside) {

@@ -19,7 +19,8 @@
 //!                       ▲                    │                              │  │  │
 //!                       └──────adopt─────────┼──────────────────────────────┘  │  └─pool─▶ Pooled
 //!                                            └─push completes─▶ Claimed ◀──────┘             │
-//!   Free ◀──retire── Claimed ◀──push completes, or `claim_pooled`────────────────────────────┘
+//!   Free ◀──retire── Claimed ◀──push completes, or `claim_pooled`────────────────────────────┤
+//!                       └───────`leave_in_pool`, by whose push has completed it──────────────┘
 //! ```
 //!
 //! The rules that make it work:
@@ -374,6 +375,22 @@ impl<L: Ledger> SlabWord<L> {
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// `Claimed` to `Pooled` again, for whose push has completed the slab in its pool and left it on
+    /// the list: with all its objects free it stays there until somebody claims it.
+    pub fn leave_in_pool(&self) {
+        self.leave_in_pool_by(Ordering::Release);
+    }
+
+    /// [`SlabWord::leave_in_pool`] with an ordering that the model may break.
+    pub(crate) fn leave_in_pool_by(&self, order: Ordering) {
+        // Relaxed, and no exchange: a claimed slab's word is changed by pushes alone, and where all
+        // objects are free there is none that would not be refused.
+        let (state, free) = unpack::<L>(self.word.load(Ordering::Relaxed));
+        debug_assert!(state == State::Claimed);
+        // Release pairs with the Acquire of `claim_pooled`, as in `pool`.
+        self.word.store(pack(State::Pooled, free), order);
     }
 
     /// `Pooled` to `Claimed`. Fails when the slab is not pooled any longer: the push that completed

@@ -38,12 +38,18 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
 }
 
+/// Bytes of slabs of medium objects that may stay in pools with all their objects free, when `used`
+/// bytes are in use.
+pub fn whole_slabs(used: usize) -> usize {
+    (used / 16).clamp(4 << 20, 16 << 20)
+}
+
 /// Batches of medium objects that a thread sends home before it judges whether they are worth
 /// waiting for.
 pub const BATCHES_TO_JUDGE: u16 = 64;
 
 /// Objects that a batch must have, in the mean, to be worth waiting for.
-pub const WORTH_WAITING: u16 = 2;
+pub const WORTH_WAITING: u16 = 4;
 
 /// Medium objects that go home one by one, where batches were found not to be worth it, before it
 /// is tried again: so many that those that wait then, as many as an outbox holds, which may be 400

@@ -1,7 +1,7 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, must_be_rejected, posted,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, left_whole_in_pool, must_be_rejected, posted,
     purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
@@ -232,6 +232,11 @@ fn broken_purging_what_is_seen_to_be_free_relaxed_is_rejected() {
         other.join().unwrap();
     });
     must_be_rejected(RACE, || purged_while_freed(Ordering::Relaxed));
+}
+
+#[test]
+fn broken_leaving_a_whole_slab_in_its_pool_relaxed_is_rejected() {
+    must_be_rejected(RACE, || left_whole_in_pool(Ordering::Relaxed));
 }
 
 #[test]

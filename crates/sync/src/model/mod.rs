@@ -19,7 +19,7 @@ use crate::granules::FreeGranules;
 use crate::inbox::{self, Inbox};
 use crate::lock::Lock;
 use crate::rank::Rank;
-use crate::word::{self, Count, Mask, Pushed, Rules, SlabWord, State};
+use crate::word::{self, Count, Ledger, Mask, Pushed, Rules, SlabWord, State};
 use loom::sync::Arc;
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -441,6 +441,41 @@ fn purged_while_freed(order: Ordering) {
     }
     assert!(word.pool(CAPACITY as i32));
     other.join().unwrap();
+}
+
+/// A slab of medium objects is completed in the pool and left there, while a heap looks for one.
+fn left_whole_in_pool(order: Ordering) {
+    let word = Arc::new(SlabWord::<Mask>::new());
+    word.create(State::Attached);
+    assert!(word.detach(State::Claimed, Mask(0)) && word.pool(CAPACITY as i32));
+    let contents: Arc<[_; CAPACITY]> = Arc::new(std::array::from_fn(|_| Checked::new(0)));
+    let whole = Arc::new(Checked::new(false));
+    let others: [_; CAPACITY] = std::array::from_fn(|o| {
+        let (word, contents, whole) = (word.clone(), contents.clone(), whole.clone());
+        thread::spawn(move || {
+            contents[o].write(|c| *c = 1);
+            let bit = 1 << o;
+            let pushed = word.push(CAPACITY as i32, NEVER, |before| Some(Mask(before.0 | bit)));
+            if pushed == Pushed::CompletedInPool {
+                whole.write(|whole| *whole = true);
+                word.leave_in_pool_by(order);
+            }
+        })
+    });
+    let mut taken = Mask(0);
+    if word.claim_pooled() {
+        let was_whole = whole.read(|whole| *whole);
+        taken = word.take();
+        for object in (0..CAPACITY).filter(|o| taken.0 >> o & 1 != 0) {
+            contents[object].write(|c| *c = 0);
+        }
+        assert!(!was_whole || taken.count() == CAPACITY as i32, "left whole with one out");
+    }
+    for other in others {
+        other.join().unwrap();
+    }
+    let left = word.look().1;
+    assert_eq!((taken.0 & left.0, taken.count() + left.count()), (0, CAPACITY as i32));
 }
 
 /// Two senders and an owner that receives once and closes its inbox: everything that was sent was

@@ -1,7 +1,7 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
 use super::{
-    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, posted, purged_while_freed,
+    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, left_whole_in_pool, posted, purged_while_freed,
     released_and_reused,
 };
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -288,6 +288,11 @@ fn s14_pages_of_a_pooled_slab_are_purged_while_a_heap_looks_for_one() {
 #[test]
 fn s14_pages_of_a_pooled_slab_of_medium_objects_are_purged_while_one_is_freed() {
     explore(|| purged_while_freed(Ordering::Acquire));
+}
+
+#[test]
+fn s14_a_slab_of_medium_objects_is_left_in_its_pool_whole_while_a_heap_looks_for_one() {
+    explore(|| left_whole_in_pool(Ordering::Release));
 }
 
 #[test]

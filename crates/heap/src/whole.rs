@@ -1,0 +1,77 @@
+//! Whole slabs that stay in their pool: slabs of medium objects the last of which came back while
+//! they were in one.
+//!
+//! Where one thread allocates and another frees, slabs empty as fast as they are wanted: each would
+//! be unlinked, given back granule by granule, claimed again and described anew. So some stay where
+//! they are, with all their objects free, for who comes for a slab of the class next.
+//!
+//! They are in use as far as everybody else can tell. So they are bounded in bytes, all classes
+//! together (`policy/retain.rs`); the background thread releases those that nobody has claimed for
+//! a while, and all when the program rests; and who finds no memory releases them first. In a
+//! process of one thread, and in hardened mode, none stay.
+//!
+//! Invariant: a slab's local part says that it is whole from when it was left until it is claimed,
+//! and as long its granules count here. (In the child of a fork some may count that are not.)
+
+use crate::arena::Arena;
+use crate::class::{CLASSES, Class};
+use crate::layout::{GRANULE, Granule};
+use crate::policy::retain;
+use crate::tally::Account;
+use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sys::System;
+
+/// Granules of whole slabs in pools. Written often: apart from what is read all the time.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct WholeSlabs {
+    granules: AtomicU32,
+}
+
+impl<S: System> Arena<S> {
+    /// Leaves a slab of medium objects in its pool, for whose free has completed it there. If it
+    /// cannot stay the caller takes it off and releases it.
+    #[must_use]
+    pub(crate) fn leave_whole(&self, class: Class, g: Granule) -> bool {
+        if self.hardening.is_on() || !self.has_several_threads() {
+            return false;
+        }
+        let count = u32::from(class.info().granules);
+        let most = retain::whole_slabs(self.about_in_use().used * GRANULE) / GRANULE;
+        // Relaxed here and below: how many they are says how many may stay, and nothing else.
+        let before = self.whole.granules.fetch_add(count, Ordering::Relaxed);
+        if (before + count) as usize > most {
+            self.whole.granules.fetch_sub(count, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: the slab is claimed by the caller.
+        unsafe { (*self.local(g)).whole = true };
+        self.word(g).mask().leave_in_pool();
+        true
+    }
+
+    /// Notes that the caller has claimed a slab from its pool. Returns whether it was left there
+    /// whole.
+    pub(crate) fn note_claimed_from_pool(&self, class: Class, g: Granule) -> bool {
+        // SAFETY: the slab is claimed by the caller.
+        let was_whole = unsafe { core::mem::take(&mut (*self.local(g)).whole) };
+        if was_whole {
+            self.whole.granules.fetch_sub(class.info().granules.into(), Ordering::Relaxed);
+        }
+        was_whole
+    }
+
+    /// Releases all whole slabs in pools, for who finds no memory.
+    #[cold]
+    pub(crate) fn release_whole_slabs(&self, account: &Account) {
+        for class in (1..CLASSES as u8).map(Class).filter(|class| class.is_medium()) {
+            if self.whole.granules.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            while let Some(g) = self.claim_whole_slab(class) {
+                self.note_claimed_from_pool(class, g);
+                self.release_slab(class, g, account);
+            }
+        }
+    }
+}
