@@ -77,9 +77,10 @@ mod tests {
 
     #[test]
     fn objects_that_find_company_wait_for_it() {
-        assert!(!after_batches_of(|_| 2).goes_alone());
+        assert!(!after_batches_of(|_| WORTH_WAITING).goes_alone());
         assert!(!after_batches_of(|_| u64::BITS as u16).goes_alone());
-        assert!(!after_batches_of(|n| if n % 2 == 0 { 1 } else { 3 }).goes_alone());
+        let uneven = |n| if n % 2 == 0 { 1 } else { 2 * WORTH_WAITING - 1 };
+        assert!(!after_batches_of(uneven).goes_alone());
     }
 
     #[test]
@@ -89,7 +90,7 @@ mod tests {
             company.went_alone();
         }
         for _ in 0..BATCHES_TO_JUDGE {
-            company.sent(3);
+            company.sent(WORTH_WAITING + 1);
         }
         assert!(!company.goes_alone());
         for _ in 0..BATCHES_TO_JUDGE {

@@ -271,7 +271,6 @@ impl ThreadCache {
     /// # Safety
     /// As for [`ThreadCache::free_slow`].
     #[inline(always)]
-    #[must_use]
     pub unsafe fn keep_medium<S: System>(
         &mut self,
         arena: &Arena<S>,
@@ -314,11 +313,7 @@ impl ThreadCache {
     /// As for [`ThreadCache::free_slow`]; `place` is where the object is.
     #[inline(always)]
     #[must_use]
-    pub unsafe fn send_medium_alone<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        place: InSlab,
-    ) -> bool {
+    pub unsafe fn send_medium_alone<S: System>(&mut self, arena: &Arena<S>, place: InSlab) -> bool {
         if let Some(bins) = self.medium_bins() {
             bins.note_overflow(place.class);
         }
@@ -382,6 +377,10 @@ impl ThreadCache {
         address: usize,
     ) -> TakenBack {
         let InSlab { class, slab, index } = place;
+        // Who has no room would send it home, where that is found out later.
+        if arena.word(slab).mask().has_free(index) {
+            return TakenBack::Twice;
+        }
         match self.medium_bins() {
             Some(bins) => bins.take_back(arena, place, address, false),
             None => self.take_back_shared(arena, class, slab, index, address),

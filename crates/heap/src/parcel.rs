@@ -108,6 +108,11 @@ impl Parcel {
         self.next_rest = self.rest.saturating_mul(2).min(REST_MOST);
     }
 
+    /// Notes that a parcel was not refused.
+    fn was_taken(&mut self) {
+        self.next_rest = 0;
+    }
+
     /// Makes it one for `owner`. It is empty.
     fn address_to(&mut self, owner: u16, class: Class) {
         let magazine = Magazine::of_slot(self.next);
@@ -210,7 +215,7 @@ impl<S: System> Arena<S> {
                 let spare = at::<Magazine>(spare);
                 parcel.next = if spare.is_null() { 0 } else { Magazine::first_slot(spare) };
                 parcel.owner = NOBODY;
-                parcel.next_rest = 0;
+                parcel.was_taken();
                 return None;
             }
             if answers {
@@ -267,5 +272,25 @@ impl Heap {
             });
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn who_is_refused_again_rests_longer_up_to_a_bound_and_less_once_it_was_not() {
+        let mut parcel = Parcel::none(Class::of_small(16));
+        let rest = |parcel: &mut Parcel| {
+            parcel.rest();
+            (0..).take_while(|_| parcel.rests()).count()
+        };
+        let times = |all: &[usize]| all.iter().map(|n| n * ROUNDS).collect::<Vec<_>>();
+        let rests: Vec<_> = (0..7).map(|_| rest(&mut parcel)).collect();
+        assert_eq!(rests, times(&[8, 16, 32, 64, 128, 256, 256]));
+        parcel.was_taken();
+        assert_eq!(rest(&mut parcel), 8 * ROUNDS);
     }
 }

@@ -229,7 +229,7 @@ impl<S: System> Arena<S> {
                 // SAFETY: the lock is held, and the slab is on the list.
                 unsafe {
                     at = target((*self.local(g)).next);
-                    if word.free_now().count() == i32::from(class.info().capacity)
+                    if word.look().1.count() == i32::from(class.info().capacity)
                         && word.claim_pooled()
                     {
                         pool.unlink(self, g);

@@ -21,7 +21,7 @@ use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
 use crate::policy::{grow, purge};
 use crate::slab_purge::Slabs;
-use crate::tally::Tally;
+use crate::tally::{Account, Tally};
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use freehold_sync::granules::{ALL, find_run, mask};
 use freehold_sync::lock::Lock;
@@ -267,8 +267,7 @@ impl<S: System> Arena<S> {
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
         // Only where somebody has use for it, since it takes long the first time.
-        if watch.reclaims && !watch.has_tried && self.help.would_keep_more.load(Ordering::Relaxed)
-        {
+        if watch.reclaims && !watch.has_tried && self.help.would_keep_more.load(Ordering::Relaxed) {
             watch.has_tried = true;
             self.help.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
         }
@@ -382,6 +381,7 @@ impl<S: System> Arena<S> {
     /// Purges everything that is free and dirty, and the tables of what is wholly free. Returns the
     /// bytes purged but for those.
     pub fn purge_all(&self) -> usize {
+        self.release_whole_slabs(&Account::new(&self.tally));
         self.give_back_shut();
         self.release_ready();
         let purged = self.purger.lock.hold(|| {

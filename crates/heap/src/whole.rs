@@ -7,7 +7,7 @@
 //!
 //! They are in use as far as everybody else can tell. So they are bounded in bytes, all classes
 //! together (`policy/retain.rs`); the background thread releases those that nobody has claimed for
-//! a while, and all when the program rests; and who finds no memory releases them first. In a
+//! a while, and all when the program rests, as does who trims or finds no memory. In a
 //! process of one thread, and in hardened mode, none stay.
 //!
 //! Invariant: a slab's local part says that it is whole from when it was left until it is claimed,
@@ -61,7 +61,7 @@ impl<S: System> Arena<S> {
         was_whole
     }
 
-    /// Releases all whole slabs in pools, for who finds no memory.
+    /// Releases all whole slabs in pools.
     #[cold]
     pub(crate) fn release_whole_slabs(&self, account: &Account) {
         for class in (1..CLASSES as u8).map(Class).filter(|class| class.is_medium()) {

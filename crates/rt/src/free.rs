@@ -43,7 +43,7 @@ pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, granule: usize) {
     // has leased. In a mode no thread leases one for its own storage.
     let arena = unsafe { process::existing_arena().unwrap_unchecked() };
     // SAFETY: no region has more granules than that.
-    unsafe { hint::assert_unchecked(granule <= u32::MAX as usize) };
+    unsafe { hint::assert_unchecked(u32::try_from(granule).is_ok()) };
     // SAFETY: as far as a map reaches the region is committed; the caller gives the object up.
     unsafe { deallocate_found(object, arena, || Some(Granule(granule as u32))) }
 }

@@ -6,7 +6,7 @@ use freehold_heap::arena::Arena;
 use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
-use freehold_heap::free::Found;
+use freehold_heap::free::{Found, Posted};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::Kept;
 use freehold_sys::System;
@@ -101,8 +101,17 @@ impl<'a, S: System> Thread<'a, S> {
                 if let Found::Medium(g, part) = arena.slab_at(address) {
                     match cache.keep_medium(arena, (g, part), address) {
                         Ok(()) => return Ok(()),
-                        Err(Some(_)) if post_medium(cache, arena, address) => return Ok(()),
-                        Err(_) => {}
+                        Err(Some(n)) => {
+                            let place = arena.numbered(address, n);
+                            match cache.post_medium(place, address) {
+                                Posted::Done => return Ok(()),
+                                Posted::Alone if cache.send_medium_alone(arena, place) => {
+                                    return Ok(());
+                                }
+                                Posted::Alone | Posted::No => {}
+                            }
+                        }
+                        Err(None) => {}
                     }
                 }
                 let aside = cache.put_aside(arena, address);

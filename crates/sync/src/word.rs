@@ -377,8 +377,8 @@ impl<L: Ledger> SlabWord<L> {
         }
     }
 
-    /// `Claimed` to `Pooled` again, for whose push has completed the slab in its pool and left it on
-    /// the list: with all its objects free it stays there until somebody claims it.
+    /// `Claimed` to `Pooled` again, for whose push has completed the slab in its pool, and who left
+    /// it on the list: with all its objects free it stays there until somebody claims it.
     pub fn leave_in_pool(&self) {
         self.leave_in_pool_by(Ordering::Release);
     }
@@ -471,6 +471,8 @@ mod tests {
         assert_eq!(word.push(8, 3, add(3)), Pushed::Recorded);
         assert_eq!(word.push(8, 3, add(1)), Pushed::CompletedInPool);
         assert!(!word.claim_pooled());
+        word.leave_in_pool();
+        assert!(word.claim_pooled());
         word.retire();
         assert_eq!(word.look().0, State::Free);
     }

@@ -298,6 +298,12 @@ mod tests {
     }
 
     #[test]
+    fn whole_slabs_that_stay_are_few_mebibytes_or_a_small_share() {
+        let mib = |used: usize| whole_slabs(used << 20) >> 20;
+        assert_eq!([0, 64, 160, 256, 100_000].map(mib), [4, 4, 10, 16, 16]);
+    }
+
+    #[test]
     fn what_is_kept_hot_of_a_class_is_bounded_in_all_heaps_together() {
         for heaps in 0..=100 {
             for size in [2560, 5000, 16 << 10, 32 << 10] {

@@ -18,4 +18,5 @@ mod sharing;
 mod slab_purging;
 mod sparse_runs;
 mod support;
+mod whole_slabs;
 mod zeroing;

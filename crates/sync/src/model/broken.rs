@@ -1,8 +1,8 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, left_whole_in_pool, must_be_rejected, posted,
-    purged_while_freed, released_and_reused,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, left_whole_in_pool,
+    must_be_rejected, posted, purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
 use crate::freed::{self, Orders};

@@ -1,8 +1,8 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
 use super::{
-    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, left_whole_in_pool, posted, purged_while_freed,
-    released_and_reused,
+    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, left_whole_in_pool, posted,
+    purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::frontier;
