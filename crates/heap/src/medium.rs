@@ -357,6 +357,8 @@ impl<S: System> Arena<S> {
     ) -> Result<u32, ()> {
         let (info, word) = (class.info(), self.word(g).mask());
         let account = Account::new(tally);
+        // What is given back for others is not given back to be taken again.
+        let may_stay = mine.is_some();
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
@@ -372,7 +374,7 @@ impl<S: System> Arena<S> {
                 }
             },
             Pushed::Completed => self.release_slab(class, g, &account),
-            Pushed::CompletedInPool if self.leave_whole(class, g) => {}
+            Pushed::CompletedInPool if may_stay && self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
                 self.release_slab(class, g, &account);
