@@ -88,13 +88,14 @@ impl ThreadCache {
     /// memory for what it wants. Returns whether there may be some now.
     #[cold]
     fn let_go_for_want_of_memory<S: System>(&mut self, arena: &Arena<S>) -> bool {
-        let Some(heap) = self.heap() else { return false };
+        let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
+        arena.release_whole_slabs(&account);
         // A second free that is found out now stays unnamed: this is no free.
         // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
-        let gone = unsafe { arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()) };
-        let account = Account::new(&heap.tally);
-        arena.release_whole_slabs(&account);
-        let released = gone.released + account.total_released();
+        let gone = self.heap().map_or(0, |heap| unsafe {
+            arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()).released
+        });
+        let released = gone + account.total_released();
         self.released += released;
         released > 0
     }

