@@ -6,6 +6,7 @@
 //! The order in which locks are taken is in `order`.
 
 use crate::direct::DirectMappings;
+use crate::exchange::RunExchange;
 use crate::hardened::{Hardening, Secret};
 use crate::heap::Heap;
 use crate::layout::{
@@ -48,6 +49,7 @@ const SMALL_PAGE: usize = BLOCK_GRANULES as usize * size_of::<SlabLocal>();
 #[repr(C)]
 pub struct Arena<S: System> {
     pub(crate) direct: DirectMappings,
+    pub(crate) exchange: RunExchange,
     pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) system: S,
     pub(crate) tables: Tables,
@@ -555,6 +557,7 @@ impl<S: System> Arena<S> {
             }
         }
         self.count_run_sharers();
+        self.reset_exchange();
     }
 
     fn every_lock(&self, act: impl Fn(&Lock)) {

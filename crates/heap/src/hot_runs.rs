@@ -5,7 +5,8 @@
 //! size again and again finds here the one it has just freed, for a fifth of the price. How many
 //! granules are kept, `policy/retain.rs` says; where there are too many, runs of one length after
 //! the other make room, as some do when a run has to be claimed because none of them would serve.
-//! A thread that only frees runs, because others allocate them, keeps none.
+//! A thread that only frees runs, because others allocate them, keeps none: see
+//! [`exchange`](crate::exchange).
 //!
 //! Invariants: a hot run is claimed, in use by nobody, and tagged as hot, so that a second free of
 //! it is found out. It counts as in use when it is decided how much may be free and dirty, but less
@@ -130,6 +131,27 @@ impl HotRuns {
         self.set_used(used.min(2 * most));
     }
 
+    /// Whether the thread has claimed far more than it has given back.
+    fn only_claims(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= 2 * self.most.load(Ordering::Relaxed)
+    }
+
+    /// Whether the thread has given back all that it has claimed, and has nothing here.
+    fn only_frees(&self) -> bool {
+        self.used.load(Ordering::Relaxed) | self.granules() == 0
+    }
+
+    /// Whether runs that others have freed are welcome.
+    pub(crate) fn has_room_for_lot(&self) -> bool {
+        self.granules() <= self.limit() / 2
+    }
+
+    /// Notes that the thread takes runs of so many granules that others have freed.
+    pub(crate) fn note_taken(&self, count: u32) {
+        let used = self.used.load(Ordering::Relaxed).saturating_add(count);
+        self.set_used(used.min(2 * self.most.load(Ordering::Relaxed)));
+    }
+
     /// Lets no more than so many granules be kept, as another heap has come to share what there may
     /// be.
     fn lower(&self, most: u32) {
@@ -222,7 +244,8 @@ impl HotRuns {
 impl<S: System> Arena<S> {
     /// About how many granules are of hot runs of all heaps.
     pub(crate) fn hot_granules(&self) -> usize {
-        self.all_heaps().map(|heap| heap.hot_runs.granules() as usize).sum()
+        let hot = self.all_heaps().map(|heap| heap.hot_runs.granules() as usize);
+        hot.sum::<usize>() + self.exchanged_granules()
     }
 
     /// Notes that the leaseholder of a heap claims a run of so many granules, since none of those
@@ -238,6 +261,9 @@ impl<S: System> Arena<S> {
         let resident = self.resident_of_hot_runs();
         let most = retain::hot_run_granules(used, sharers, beyond, resident);
         hot.note_claimed(count, most);
+        if hot.only_claims() {
+            self.want_runs();
+        }
         let left = retain::hot_runs_left(hot.granules(), count, most, resident);
         while hot.granules() > left && self.give_back_hot(hot, account) {}
     }
@@ -355,8 +381,18 @@ impl<S: System> Arena<S> {
     /// Gives out a hot run that is longer than so many granules, as many as a run
     /// [has](length_of), but not by much, if there is one, for a heap's leaseholder.
     pub(crate) fn pop_longer_run(&self, heap: &Heap, count: u32) -> Option<usize> {
+        self.pop_at_least(heap, count, bin_of(count) + 1)
+    }
+
+    /// The same, of runs that were taken from others just now, among which there may be one of the
+    /// very length.
+    pub(crate) fn pop_taken_run(&self, heap: &Heap, count: u32) -> Option<usize> {
+        self.pop_at_least(heap, count, bin_of(count))
+    }
+
+    fn pop_at_least(&self, heap: &Heap, count: u32, first: usize) -> Option<usize> {
         let longest = retain::hot_run_instead_of(count);
-        let (first, last) = (bin_of(count) + 1, bin_of(longest).min(BINS - 1));
+        let last = bin_of(longest).min(BINS - 1);
         let hot = &heap.hot_runs;
         let mut bins = hot.bins.get(first..=last)?.iter();
         let g = bins.find_map(|bin| self.pop_hot(hot, bin, longest))?;
@@ -372,7 +408,7 @@ impl<S: System> Arena<S> {
 
     /// Keeps a run that nobody uses, if there may be so many granules. For the leaseholder.
     #[inline(always)]
-    fn push_hot(&self, hot: &HotRuns, g: Granule) -> bool {
+    pub(crate) fn push_hot(&self, hot: &HotRuns, g: Granule) -> bool {
         // SAFETY: the run is the caller's.
         let local = unsafe { &mut *self.local(g) };
         let granules = hot.granules() + local.run;
@@ -409,6 +445,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn let_go_of_runs(&self, heap: &Heap) -> u32 {
         let account = Account::new(&heap.tally);
         while self.give_back_hot(&heap.hot_runs, &account) {}
+        self.let_go_of_gathered(heap, &account);
         self.leave_share_of_hot_runs(heap);
         account.total_released()
     }
@@ -468,7 +505,9 @@ impl ThreadCache {
             if wanted {
                 hot.note_given_back(count);
             }
-            arena.give_run(g, &account);
+            if !hot.only_frees() || is_zeroed || !arena.offer_run(heap, g, &account) {
+                arena.give_run(g, &account);
+            }
         }
         let released = account.total_released();
         if released > 0 {

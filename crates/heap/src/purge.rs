@@ -274,6 +274,7 @@ impl<S: System> Arena<S> {
         self.give_back_shut();
         self.look_at_filled();
         self.look_at_hot_runs();
+        self.release_exchanged_if_unused();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
@@ -381,7 +382,9 @@ impl<S: System> Arena<S> {
     /// Purges everything that is free and dirty, and the tables of what is wholly free. Returns the
     /// bytes purged but for those.
     pub fn purge_all(&self) -> usize {
-        self.release_whole_slabs(&Account::new(&self.tally));
+        let account = Account::new(&self.tally);
+        self.release_whole_slabs(&account);
+        self.release_exchanged(&account);
         self.give_back_shut();
         self.release_ready();
         let purged = self.purger.lock.hold(|| {

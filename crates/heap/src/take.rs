@@ -90,6 +90,7 @@ impl ThreadCache {
     fn let_go_for_want_of_memory<S: System>(&mut self, arena: &Arena<S>) -> bool {
         let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
         arena.release_whole_slabs(&account);
+        arena.release_exchanged(&account);
         // A second free that is found out now stays unnamed: this is no free.
         // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
         let gone = self.heap().map_or(0, |heap| unsafe {
@@ -324,6 +325,12 @@ impl ThreadCache {
         if let Some(heap) = heap {
             let may_be_hot = prefer == Prefer::Dirty && align <= GRANULE;
             if may_be_hot && let Some(address) = arena.pop_longer_run(heap, count) {
+                return Some(Given { address, zero: false });
+            }
+            if may_be_hot
+                && arena.take_lot(heap, &account)
+                && let Some(address) = arena.pop_taken_run(heap, count)
+            {
                 return Some(Given { address, zero: false });
             }
             arena.note_run_claimed(heap, count, &account);

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod atomic;
 pub mod concerned;
+pub mod exchange;
 pub mod freed;
 pub mod frontier;
 pub mod gate;

@@ -234,6 +234,23 @@ pub fn hot_runs_left(hot: u32, count: u32, most: u32, resident: Resident) -> u32
     hot.saturating_sub(count).max(least).min(hot).min(most)
 }
 
+/// Bytes of runs that may wait for threads that only claim such, when `used` bytes are in use and
+/// so much of hot runs is resident.
+pub fn exchanged_runs(used: usize, resident: Resident) -> usize {
+    (used / 4).clamp(1 << 20, resident.usual_most() / 4)
+}
+
+/// Granules of the longest run that may, when so many granules may.
+pub const fn longest_exchanged(most: u32) -> u32 {
+    most / 4
+}
+
+/// How many granules a thread gathers before they go together, when so many may wait and there are
+/// so many heaps: what all of them gather is half as much at most.
+pub fn exchanged_at_once(most: u32, heaps: usize) -> u32 {
+    most / 2 / heaps.max(2) as u32
+}
+
 /// The largest objects that go to other heaps' inboxes. A few larger ones that wait there are as
 /// much memory as many small ones: they go home to their slabs.
 pub const PARCEL_MAX: usize = 1024;
@@ -429,6 +446,17 @@ mod tests {
         assert_eq!([256, 128, 64, 32, 1].map(|parts| mib(parts, 20, 2)), [4, 4, 8, 10, 10]);
         let left = |parts| hot_runs_left(2000, 2000, 2000, Resident { parts }) as usize * GRANULE;
         assert_eq!([256, 64, 32, 1].map(|parts| left(parts) >> 20), [4, 8, 16, 31]);
+    }
+
+    #[test]
+    fn what_waits_for_other_threads_is_bounded_and_more_where_little_of_it_is_resident() {
+        let mib = |parts, used: usize| exchanged_runs(used << 20, Resident { parts }) >> 20;
+        assert_eq!([0, 4, 6, 8, 1000].map(|used| mib(256, used)), [1, 1, 1, 2, 2]);
+        assert_eq!([256, 64, 1].map(|parts| mib(parts, 1000)), [2, 4, 32]);
+        for heaps in 0..100 {
+            assert!(heaps as u32 * exchanged_at_once(64, heaps) <= 64 / 2);
+        }
+        assert_eq!(longest_exchanged(0), 0);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, grown_and_claimed, left_whole_in_pool,
-    must_be_rejected, posted, purged_while_freed, released_and_reused,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, exchanged, grown_and_claimed,
+    left_whole_in_pool, must_be_rejected, posted, purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
+use crate::exchange;
 use crate::freed::{self, Orders};
 use crate::frontier::Step;
 use crate::inbox;
@@ -264,5 +265,32 @@ fn broken_offering_memory_before_it_is_usable_is_rejected() {
 fn broken_noting_memory_before_it_is_offered_is_rejected() {
     must_be_rejected("a region was taken for exhausted", || {
         grown_and_claimed([Step::Use, Step::Note, Step::Offer]);
+    });
+}
+
+#[test]
+fn broken_putting_a_lot_in_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: exchange::Orders =
+            exchange::Orders { fill: Ordering::Relaxed, ..exchange::CORRECT };
+        exchanged(&ORDERS);
+    });
+}
+
+#[test]
+fn broken_holding_a_place_for_a_lot_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: exchange::Orders =
+            exchange::Orders { hold: Ordering::Relaxed, ..exchange::CORRECT };
+        exchanged(&ORDERS);
+    });
+}
+
+#[test]
+fn broken_leaving_a_place_for_a_lot_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const ORDERS: exchange::Orders =
+            exchange::Orders { clear: Ordering::Relaxed, ..exchange::CORRECT };
+        exchanged(&ORDERS);
     });
 }

@@ -3,7 +3,7 @@
 //!
 //! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
 //! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
-//! does a broken invariant. The scenarios S1 to S18 and the invariants I1 to I10 are those of
+//! does a broken invariant. The scenarios S1 to S19 and the invariants I1 to I10 are those of
 //! `docs/design.md`; the variants in `broken` are wrong on purpose, and the model must say so.
 
 mod broken;
@@ -13,6 +13,7 @@ mod scenarios;
 mod turns;
 
 use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::exchange::{self, Exchange};
 use crate::freed::{self, Orders};
 use crate::frontier::{Frontier, Step};
 use crate::granules::FreeGranules;
@@ -497,4 +498,46 @@ fn posted(orders: &'static inbox::Orders) {
     let second = all >> 8;
     assert_eq!(all & 0xff, 3, "a magazine was lost or doubled");
     assert!(second < 3, "more magazines than there are");
+}
+
+/// Two threads put a lot in each, of something that they have written to, where there is room for
+/// one, and a third takes what it finds: every lot was taken, is still there, or was refused.
+fn exchanged(orders: &'static exchange::Orders) {
+    let market = Market::new(orders);
+    let (taker, other) = (market.clone(), market.clone());
+    let taker = thread::spawn(move || taker.take() + taker.take());
+    let other = thread::spawn(move || other.put(2));
+    let refused = market.put(1);
+    let refused = refused + other.join().unwrap();
+    let taken = taker.join().unwrap();
+    let left = market.take();
+    assert_eq!(market.take(), 0, "there was room for two");
+    assert_eq!(refused + taken + left, 3, "a lot was lost or doubled");
+}
+
+/// An exchange, and what the numbers 1 and 2 stand for.
+#[derive(Clone)]
+struct Market {
+    orders: &'static exchange::Orders,
+    exchange: Arc<Exchange>,
+    contents: Arc<[Checked<u32>; 2]>,
+}
+
+impl Market {
+    fn new(orders: &'static exchange::Orders) -> Self {
+        let contents = [0, 0].map(Checked::new);
+        Self { orders, exchange: Arc::new(Exchange::default()), contents: Arc::new(contents) }
+    }
+
+    /// Puts a number in, after writing to what it stands for. Returns it if it was refused.
+    fn put(&self, n: u32) -> u32 {
+        self.contents[n as usize - 1].write(|c| *c = n);
+        if self.exchange.put_by(self.orders, &[n]) { 0 } else { n }
+    }
+
+    /// Takes a number out, if there is one, and uses up what it stands for. Returns that.
+    fn take(&self) -> u32 {
+        let lot = self.exchange.take_by(self.orders);
+        lot.into_iter().flatten().map(|n| self.contents[n as usize - 1].write(std::mem::take)).sum()
+    }
 }

@@ -1,10 +1,11 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
 use super::{
-    Checked, LAWS, NEVER, RANK, Slab, explore, grown_and_claimed, left_whole_in_pool, posted,
-    purged_while_freed, released_and_reused,
+    Checked, LAWS, NEVER, RANK, Slab, exchanged, explore, grown_and_claimed, left_whole_in_pool,
+    posted, purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::exchange;
 use crate::frontier;
 use crate::granules::FreeGranules;
 use crate::inbox;
@@ -298,4 +299,9 @@ fn s14_a_slab_of_medium_objects_is_left_in_its_pool_whole_while_a_heap_looks_for
 #[test]
 fn s15_a_region_that_grows_is_usable_before_it_is_claimed() {
     explore(|| grown_and_claimed(frontier::CORRECT));
+}
+
+#[test]
+fn s19_a_lot_that_was_put_in_is_taken_once_or_stays() {
+    explore(|| exchanged(&exchange::CORRECT));
 }

@@ -1,0 +1,210 @@
+//! Runs that change threads: what a thread frees that keeps no [hot runs](crate::hot_runs), since
+//! others allocate what it frees, goes to one of those.
+//!
+//! Where one thread allocates buffers and another frees them, each would be given back granule by
+//! granule and claimed again, in words that both write to. So who only frees gathers runs, of
+//! whatever lengths, and puts them in by the lot; and who has claimed more than it has freed looks
+//! here first, and makes them hot runs of its own.
+//!
+//! They are in use as far as everybody else can tell. So they are bounded in bytes
+//! (`policy/retain.rs`), all of them together; nothing is gathered unless somebody has claimed
+//! runs, of which it gives none back itself; and the background thread releases them all when none
+//! were taken since its last tick, as does who trims or finds no memory.
+//!
+//! Invariants: a run that is here is claimed, in use by nobody, and tagged as hot, so that a second
+//! free of it is found out; and as long its granules count here, or in its lot. (In the child of a
+//! fork some may be lost.)
+
+use crate::arena::Arena;
+use crate::heap::Heap;
+use crate::layout::{GRANULE, Granule};
+use crate::policy::retain;
+use crate::tables::{HOT, RUN};
+use crate::tally::Account;
+use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::exchange::{Exchange, LOT};
+use freehold_sys::System;
+
+/// Runs on their way from thread to thread. All zero: there are none, and nobody wants any. Written
+/// often: apart from what is read all the time.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct RunExchange {
+    lots: Exchange,
+    /// About how many granules they have. Relaxed, as all here: how much there may be is a matter
+    /// of about, and what a lot holds the exchange itself orders.
+    granules: AtomicU32,
+    /// How many there may be: 0 as long as nobody takes any.
+    most: AtomicU32,
+    /// Lots taken since the background thread's last tick.
+    taken: AtomicU32,
+}
+
+/// The lot that a heap's leaseholder gathers. Used by that alone; all accesses are Relaxed, since
+/// the lease orders them. All zero: there is nothing in it.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// The first granule of each run plus one.
+    runs: [AtomicU32; LOT],
+    count: AtomicU32,
+    granules: AtomicU32,
+    /// How many runs are given back before others are gathered, since there was no room for a lot.
+    until_next: AtomicU32,
+}
+
+/// Runs that are given back when there was no room for a lot: one lot's worth.
+const UNTIL_NEXT: u32 = LOT as u32;
+
+impl Gathered {
+    /// Adds a run of so many granules. Returns how many runs and granules there are.
+    fn add(&self, g: Granule, count: u32) -> (usize, u32) {
+        let n = self.count.load(Ordering::Relaxed);
+        let granules = self.granules.load(Ordering::Relaxed) + count;
+        self.runs[n as usize].store(g.0 + 1, Ordering::Relaxed);
+        self.granules.store(granules, Ordering::Relaxed);
+        // Release: in the child of a fork those that count are there.
+        self.count.store(n + 1, Ordering::Release);
+        (n as usize + 1, granules)
+    }
+
+    /// Takes all out. Returns how many runs there are in what they stood in.
+    fn empty(&self) -> ([u32; LOT], usize) {
+        let count = self.count.load(Ordering::Relaxed) as usize;
+        let runs = core::array::from_fn(|n| self.runs[n].load(Ordering::Relaxed));
+        self.count.store(0, Ordering::Relaxed);
+        self.granules.store(0, Ordering::Relaxed);
+        (runs, count)
+    }
+
+    /// Whether a run is to be given back.
+    fn is_to_wait(&self) -> bool {
+        let left = self.until_next.load(Ordering::Relaxed).checked_sub(1);
+        left.inspect(|&left| self.until_next.store(left, Ordering::Relaxed)).is_some()
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Granules of runs that are here.
+    pub(crate) fn exchanged_granules(&self) -> usize {
+        let gathered = self.all_heaps().map(|heap| heap.gathered.granules.load(Ordering::Relaxed));
+        let waiting = self.exchange.granules.load(Ordering::Relaxed);
+        (waiting + gathered.sum::<u32>()) as usize
+    }
+
+    /// Notes that somebody claims runs and gives none back.
+    pub(crate) fn want_runs(&self) {
+        if self.hardening.is_on() || !self.has_several_threads() {
+            return;
+        }
+        let used = self.about_in_use().used * GRANULE;
+        let most = retain::exchanged_runs(used, self.resident_of_hot_runs()) / GRANULE;
+        // Not for each little change, which others would have to fetch.
+        let known = self.exchange.most.load(Ordering::Relaxed);
+        if known.abs_diff(most as u32) > known / 8 {
+            self.exchange.most.store(most as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a run over that its freer, a heap's leaseholder, does not keep, if there are others
+    /// who would take it.
+    pub(crate) fn offer_run(&self, heap: &Heap, g: Granule, account: &Account) -> bool {
+        let most = self.exchange.most.load(Ordering::Relaxed);
+        let (gathered, count) = (&heap.gathered, self.run_granules(g));
+        if count > retain::longest_exchanged(most) || gathered.is_to_wait() {
+            return false;
+        }
+        self.tag(g).set(RUN, HOT);
+        let (runs, granules) = gathered.add(g, count);
+        let heaps = self.leases.exclusive_made().into();
+        if runs == LOT || granules >= retain::exchanged_at_once(most, heaps) {
+            self.send_gathered(heap, account);
+        }
+        true
+    }
+
+    /// Puts what was gathered into the exchange, or gives it back if there is no room.
+    fn send_gathered(&self, heap: &Heap, account: &Account) {
+        let (exchange, gathered) = (&self.exchange, &heap.gathered);
+        let granules = gathered.granules.load(Ordering::Relaxed);
+        let (runs, count) = gathered.empty();
+        let waiting = exchange.granules.fetch_add(granules, Ordering::Relaxed) + granules;
+        let fits = waiting <= exchange.most.load(Ordering::Relaxed);
+        if fits && exchange.lots.put(&runs[..count]) {
+            // Who else would release them if nobody takes them any longer?
+            if !self.is_helped() {
+                self.want_help();
+            }
+            return;
+        }
+        exchange.granules.fetch_sub(granules, Ordering::Relaxed);
+        gathered.until_next.store(UNTIL_NEXT, Ordering::Relaxed);
+        self.note_runs_go();
+        self.give_back_lot(&runs[..count], account);
+    }
+
+    fn give_back_lot(&self, runs: &[u32], account: &Account) {
+        for run in runs {
+            self.give_run(Granule(run - 1), account);
+        }
+    }
+
+    /// Makes a lot of runs hot ones of a heap's leaseholder, if there is one, and room for them.
+    pub(crate) fn take_lot(&self, heap: &Heap, account: &Account) -> bool {
+        let exchange = &self.exchange;
+        // First whether there are several: in a small process this page is not touched.
+        let may_be = self.has_several_threads() && exchange.lots.has_any();
+        if !may_be || !heap.hot_runs.has_room_for_lot() {
+            return false;
+        }
+        let Some(lot) = exchange.lots.take() else { return false };
+        let lot = lot.map(|run| Granule(run - 1));
+        // All at once, before any is waited for: what tells of them is in another's cache.
+        let granules = lot.clone().map(|g| self.run_granules(g)).sum();
+        exchange.granules.fetch_sub(granules, Ordering::Relaxed);
+        exchange.taken.fetch_add(1, Ordering::Relaxed);
+        heap.hot_runs.note_taken(granules);
+        for g in lot {
+            if !self.push_hot(&heap.hot_runs, g) {
+                self.give_run(g, account);
+            }
+        }
+        true
+    }
+
+    /// Releases what waits in the exchange.
+    #[cold]
+    pub(crate) fn release_exchanged(&self, account: &Account) {
+        while let Some(lot) = self.exchange.lots.take() {
+            for g in lot.map(|run| Granule(run - 1)) {
+                self.exchange.granules.fetch_sub(self.run_granules(g), Ordering::Relaxed);
+                self.give_run(g, account);
+            }
+        }
+    }
+
+    /// Releases what waits in the exchange if none was taken since this was asked last: for the
+    /// background thread, once in a tick.
+    pub(crate) fn release_exchanged_if_unused(&self) {
+        let taken = self.exchange.taken.swap(0, Ordering::Relaxed);
+        if taken == 0 && self.exchange.most.load(Ordering::Relaxed) > 0 {
+            self.exchange.most.store(0, Ordering::Relaxed);
+            self.release_exchanged(&Account::new(&self.tally));
+        }
+    }
+
+    /// Empties the exchange and the places in it of threads that are gone: in the child of a fork.
+    pub(crate) fn reset_exchange(&self) {
+        if self.leases.exclusive_made() < 2 {
+            return;
+        }
+        self.exchange.lots.release_held();
+        self.release_exchanged(&Account::new(&self.tally));
+        self.exchange.granules.store(0, Ordering::Relaxed);
+    }
+
+    /// Gives back what a heap's leaseholder has gathered: for that one, or when it is gone.
+    pub(crate) fn let_go_of_gathered(&self, heap: &Heap, account: &Account) {
+        let (runs, count) = heap.gathered.empty();
+        self.give_back_lot(&runs[..count], account);
+    }
+}
