@@ -17,8 +17,6 @@ pub const SMALL_MAX: usize = 2048;
 pub const MEDIUM_MAX: usize = 32 * 1024;
 /// The number of small classes, with [`Class::EMPTY`].
 pub const SMALL_CLASSES: usize = 41;
-/// The number of small classes that have parcels and inboxes.
-pub const PARCEL_CLASSES: usize = SMALL_CLASS[retain::PARCEL_MAX] as usize;
 /// The number of medium classes.
 pub const MEDIUM_CLASSES: usize = 4 * MEDIUM_EIGHTHS.len();
 /// For how many [`Class::medium_index`] can name: what has one for each medium class has so many.

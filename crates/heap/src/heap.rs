@@ -14,7 +14,7 @@
 use crate::arena::Arena;
 use crate::attached::Attached;
 use crate::blocks::Home;
-use crate::class::{Class, PARCEL_CLASSES, SMALL_CLASSES};
+use crate::class::{Class, SMALL_CLASSES};
 use crate::depot::Depots;
 use crate::exchange::Gathered;
 use crate::hot::{NEAR, NearSlots};
@@ -85,9 +85,9 @@ pub struct Heap {
     near_slots: UnsafeCell<NearSlots>,
     /// Runs that others are to have. Used by the leaseholder alone.
     pub(crate) gathered: Gathered,
-    /// For each class that has parcels, what other threads have freed of this heap's and sent to
-    /// it. Open while a thread has the lease and has allocated in the class.
-    inboxes: [Inbox; PARCEL_CLASSES + 1],
+    /// For each small class, what other threads have freed of this heap's and sent to it. Open
+    /// while a thread has the lease and has allocated in the class.
+    inboxes: [Inbox; SMALL_CLASSES + 1],
     /// Empty magazines, which change hands with the heap: for each class one, or 0. While the
     /// leaseholder has one of a class, the one here is spare, for its inbox. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.

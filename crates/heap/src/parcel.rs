@@ -1,7 +1,5 @@
 //! Parcels: small objects of one other heap that a thread has freed, for each class one.
 //!
-//! Only objects up to a size: larger ones go home by way of the outbox (`policy/retain.rs`).
-//!
 //! A parcel is a magazine that the freeing thread fills. When it is full, or the thread begins to
 //! free another heap's objects, it goes into the inbox of the heap as it is, and serves the malloc
 //! of that heap's thread. Where there is no thread that wants it, its objects go home to their
@@ -11,7 +9,7 @@
 //! bounded in bytes (`policy/retain.rs`).
 
 use crate::arena::Arena;
-use crate::class::{Class, PARCEL_CLASSES};
+use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule, at};
@@ -259,7 +257,7 @@ impl Heap {
     ) -> Result<(), E> {
         let mut result = Ok(());
         self.set_answers(false);
-        for n in 1..=PARCEL_CLASSES {
+        for n in 1..=SMALL_CLASSES {
             let class = Class(n as u8);
             let Some(inbox) = self.inbox(class).filter(|inbox| inbox.is_open()) else { continue };
             inbox.close(|magazine| {

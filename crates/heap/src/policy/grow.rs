@@ -33,7 +33,7 @@ pub fn fenced(region: usize) -> (usize, usize) {
 }
 
 /// The sizes of region to try, largest first: all but a quarter of the address space that is left,
-/// at most [`LARGEST`], and then a quarter each time down to 4 MiB. Where little is left a third
+/// at most [`LARGEST`], and then half each time down to 4 MiB. Where little is left a third
 /// stays, since a few threads' stacks need more than a quarter of it.
 pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     const SMALLEST: usize = 4 << 20;
@@ -44,7 +44,7 @@ pub fn reservations(address_space_left: usize) -> impl Iterator<Item = usize> {
     } else {
         usual.min(LARGEST)
     };
-    let sizes = core::iter::successors(Some(first), |size| Some(size / 4));
+    let sizes = core::iter::successors(Some(first), |size| Some(size / 2));
     sizes.map(|size| size / BLOCK * BLOCK).take_while(|&size| size >= SMALLEST)
 }
 
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn under_a_limit_a_quarter_is_left_to_others_and_sizes_fall_to_4_mib() {
         let sizes: Vec<_> = reservations(512 << 20).collect();
-        assert_eq!(sizes, [384 << 20, 96 << 20, 24 << 20, 6 << 20]);
-        assert_eq!(reservations(13 << 20).collect::<Vec<_>>(), [8 << 20]);
+        assert_eq!(sizes, [384, 192, 96, 48, 24, 12, 6].map(|mib| mib << 20));
+        assert_eq!(reservations(13 << 20).collect::<Vec<_>>(), [8 << 20, 4 << 20]);
         assert_eq!(reservations(11 << 19).collect::<Vec<_>>(), [4 << 20]);
         assert_eq!(reservations(4 << 20).next(), None);
     }

@@ -251,12 +251,7 @@ pub fn exchanged_at_once(most: u32, heaps: usize) -> u32 {
     most / 2 / heaps.max(2) as u32
 }
 
-/// The largest objects that go to other heaps' inboxes. A few larger ones that wait there are as
-/// much memory as many small ones: they go home to their slabs.
-pub const PARCEL_MAX: usize = 1024;
-
-/// How many objects of a size, at most [`PARCEL_MAX`], a thread gathers before they go to another
-/// heap's inbox.
+/// How many small objects of a size a thread gathers before they go to another heap's inbox.
 pub const fn parcel(size: usize) -> usize {
     16 * 1024 / size
 }
