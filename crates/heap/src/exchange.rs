@@ -4,7 +4,8 @@
 //! Where one thread allocates buffers and another frees them, each would be given back granule by
 //! granule and claimed again, in words that both write to. So who only frees gathers runs, of
 //! whatever lengths, and puts them in by the lot; and who has claimed more than it has freed looks
-//! here first, and makes them hot runs of its own.
+//! here first, and makes them hot runs of its own. Who allocates a few as well, but far fewer than
+//! it frees, is one that only frees in this sense.
 //!
 //! They are in use as far as everybody else can tell. So they are bounded in bytes
 //! (`policy/retain.rs`), all of them together; nothing is gathered unless somebody has claimed
@@ -16,8 +17,10 @@
 //! fork some may be lost.)
 
 use crate::arena::Arena;
+use crate::cache::ThreadCache;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
+use crate::outbox::Outbox;
 use crate::policy::retain;
 use crate::tables::{HOT, RUN};
 use crate::tally::Account;
@@ -40,8 +43,9 @@ pub(crate) struct RunExchange {
     taken: AtomicU32,
 }
 
-/// The lot that a heap's leaseholder gathers. Used by that alone; all accesses are Relaxed, since
-/// the lease orders them. All zero: there is nothing in it.
+/// The lot that a thread gathers, in its outbox. Used by that alone but for its granules, which
+/// others look at; all accesses are Relaxed, since the lease orders them. All zero: there is
+/// nothing in it.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// The first granule of each run plus one.
@@ -50,7 +54,18 @@ pub(crate) struct Gathered {
     granules: AtomicU32,
     /// How many runs are given back before others are gathered, since there was no room for a lot.
     until_next: AtomicU32,
+    /// Runs that the thread has freed and had no use for, less [`CLAIM`] for each that it claimed:
+    /// a number with a sign.
+    surplus: AtomicU32,
 }
+
+/// How many runs a thread has no use for until others are to have what it frees, and how many of
+/// them one makes up for that it claims: a thread that frees what others have allocated and
+/// allocates what others will free has use for them sooner or later. Of so many claims at most:
+/// what a thread did long ago says little.
+const SURPLUS: i32 = 64;
+const CLAIM: i32 = 8;
+const CLAIMS: i32 = 512;
 
 /// Runs that are given back when there was no room for a lot: one lot's worth.
 const UNTIL_NEXT: u32 = LOT as u32;
@@ -65,6 +80,23 @@ impl Gathered {
         // Release: in the child of a fork those that count are there.
         self.count.store(n + 1, Ordering::Release);
         (n as usize + 1, granules)
+    }
+
+    /// Notes that the thread has no use for a run that it frees. Returns whether that is usual.
+    fn note_surplus(&self) -> bool {
+        self.add_to_surplus(1) > SURPLUS
+    }
+
+    /// Notes that it claims one.
+    fn note_claimed(&self) {
+        self.add_to_surplus(-CLAIM);
+    }
+
+    fn add_to_surplus(&self, more: i32) -> i32 {
+        let before = self.surplus.load(Ordering::Relaxed).cast_signed();
+        let now = (before + more).clamp(-CLAIMS * CLAIM, 2 * SURPLUS);
+        self.surplus.store(now.cast_unsigned(), Ordering::Relaxed);
+        now
     }
 
     /// Takes all out. Returns how many runs there are in what they stood in.
@@ -86,7 +118,9 @@ impl Gathered {
 impl<S: System> Arena<S> {
     /// Granules of runs that are here.
     pub(crate) fn exchanged_granules(&self) -> usize {
-        let gathered = self.all_heaps().map(|heap| heap.gathered.granules.load(Ordering::Relaxed));
+        // SAFETY: outboxes are never unmade, and whoever has one uses the rest of it.
+        let gathered = |outbox: *mut Outbox| unsafe { &(*outbox).gathered.granules };
+        let gathered = self.outboxes.all().map(|it| gathered(it).load(Ordering::Relaxed));
         let waiting = self.exchange.granules.load(Ordering::Relaxed);
         (waiting + gathered.sum::<u32>()) as usize
     }
@@ -105,26 +139,24 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Takes a run over that its freer, a heap's leaseholder, does not keep, if there are others
-    /// who would take it.
-    pub(crate) fn offer_run(&self, heap: &Heap, g: Granule, account: &Account) -> bool {
+    /// Takes a run over that its freer does not keep, if there is room.
+    fn gather_run(&self, gathered: &Gathered, g: Granule, account: &Account) -> bool {
         let most = self.exchange.most.load(Ordering::Relaxed);
-        let (gathered, count) = (&heap.gathered, self.run_granules(g));
+        let count = self.run_granules(g);
         if count > retain::longest_exchanged(most) || gathered.is_to_wait() {
             return false;
         }
         self.tag(g).set(RUN, HOT);
         let (runs, granules) = gathered.add(g, count);
-        let heaps = self.leases.exclusive_made().into();
-        if runs == LOT || granules >= retain::exchanged_at_once(most, heaps) {
-            self.send_gathered(heap, account);
+        if runs == LOT || granules >= retain::exchanged_at_once(most, self.outboxes.made()) {
+            self.send_gathered(gathered, account);
         }
         true
     }
 
     /// Puts what was gathered into the exchange, or gives it back if there is no room.
-    fn send_gathered(&self, heap: &Heap, account: &Account) {
-        let (exchange, gathered) = (&self.exchange, &heap.gathered);
+    fn send_gathered(&self, gathered: &Gathered, account: &Account) {
+        let exchange = &self.exchange;
         let granules = gathered.granules.load(Ordering::Relaxed);
         let (runs, count) = gathered.empty();
         let waiting = exchange.granules.fetch_add(granules, Ordering::Relaxed) + granules;
@@ -202,9 +234,125 @@ impl<S: System> Arena<S> {
         self.exchange.granules.store(0, Ordering::Relaxed);
     }
 
-    /// Gives back what a heap's leaseholder has gathered: for that one, or when it is gone.
-    pub(crate) fn let_go_of_gathered(&self, heap: &Heap, account: &Account) {
-        let (runs, count) = heap.gathered.empty();
+    /// Gives back what a thread has gathered: for that one, in its turn, or when it is gone.
+    pub(crate) fn let_go_of_gathered(&self, gathered: &Gathered, account: &Account) {
+        let (runs, count) = gathered.empty();
         self.give_back_lot(&runs[..count], account);
+    }
+}
+
+impl ThreadCache {
+    /// Takes a run over that the thread frees and does not keep, for others to take, if there are
+    /// some who would.
+    pub(crate) fn offer_run<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        g: Granule,
+        account: &Account,
+    ) -> bool {
+        // First: where nobody takes any this page is not touched otherwise.
+        if !arena.has_several_threads() || arena.exchange.most.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.provide_outbox(arena);
+        // SAFETY: the outbox is leased to this thread.
+        let Some(outbox) = (unsafe { self.outbox.as_ref() }) else { return false };
+        outbox.gathered.note_surplus() && arena.gather_run(&outbox.gathered, g, account)
+    }
+
+    /// Frees a run of a thread that has no heap, which keeps none.
+    pub(crate) fn put_run_without_heap<S: System>(&mut self, arena: &Arena<S>, g: Granule) {
+        let account = Account::new(&arena.tally);
+        let is_zeroed = arena.is_zeroed(g);
+        arena.look_if_zeroed(g);
+        if is_zeroed || !self.offer_run(arena, g, &account) {
+            arena.give_run(g, &account);
+        }
+        self.note_released(arena, account.total_released());
+    }
+
+    /// Notes that the thread claims a run.
+    pub(crate) fn note_run_claimed(&self) {
+        // SAFETY: the outbox is leased to this thread.
+        if let Some(outbox) = unsafe { self.outbox.as_ref() } {
+            outbox.gathered.note_claimed();
+        }
+    }
+
+    /// Gives back what the thread has gathered. Returns the granules released.
+    pub(crate) fn let_go_of_gathered<S: System>(&mut self, arena: &Arena<S>) -> u32 {
+        let account = Account::new(&arena.tally);
+        // SAFETY: the outbox is leased to this thread.
+        if let Some(outbox) = unsafe { self.outbox.as_ref() } {
+            arena.let_go_of_gathered(&outbox.gathered, &account);
+        }
+        account.total_released()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of a thousand runs that a thread frees others are to have, if it claims one after
+    /// so many.
+    fn offered(between_claims: usize) -> usize {
+        let gathered = Gathered::default();
+        let offers = |n: usize| {
+            if n.is_multiple_of(between_claims) {
+                gathered.note_claimed();
+            }
+            gathered.note_surplus()
+        };
+        (1..=1000).filter(|&n| offers(n)).count()
+    }
+
+    #[test]
+    fn others_are_to_have_what_a_thread_frees_that_claims_far_fewer_than_it_frees() {
+        assert_eq!(offered(usize::MAX), 1000 - SURPLUS as usize);
+        assert!(offered(20) > 800);
+        assert_eq!([8, 4, 1].map(offered), [0, 0, 0]);
+    }
+
+    #[test]
+    fn who_begins_to_claim_keeps_what_it_frees_from_then_on() {
+        let gathered = Gathered::default();
+        assert!((0..10_000).filter(|_| gathered.note_surplus()).count() > 9000);
+        (0..2 * SURPLUS / CLAIM).for_each(|_| gathered.note_claimed());
+        assert!(!gathered.note_surplus());
+    }
+
+    #[test]
+    fn who_gives_back_what_it_has_claimed_itself_does_not_only_free() {
+        for runs in [100, 300, CLAIMS] {
+            let gathered = Gathered::default();
+            (0..runs).for_each(|_| gathered.note_claimed());
+            assert!((0..runs * (CLAIM - 1)).all(|_| !gathered.note_surplus()));
+        }
+        let gathered = Gathered::default();
+        (0..100_000).for_each(|_| gathered.note_claimed());
+        let given_back = (0..100_000).take_while(|_| !gathered.note_surplus()).count();
+        assert_eq!(given_back as i32, CLAIMS * CLAIM + SURPLUS);
+    }
+
+    #[test]
+    fn what_was_gathered_is_taken_out_once() {
+        let gathered = Gathered::default();
+        for n in 0..LOT as u32 {
+            let all = gathered.add(Granule(10 * n), n + 1);
+            assert_eq!(all, (n as usize + 1, (n + 1) * (n + 2) / 2));
+        }
+        let (runs, count) = gathered.empty();
+        assert_eq!((runs[3], count), (31, LOT));
+        assert_eq!(gathered.empty().1, 0);
+        assert_eq!(gathered.add(Granule(0), 7), (1, 7));
+    }
+
+    #[test]
+    fn after_a_refusal_as_many_runs_as_a_lot_has_are_given_back() {
+        let gathered = Gathered::default();
+        assert!(!gathered.is_to_wait());
+        gathered.until_next.store(UNTIL_NEXT, Ordering::Relaxed);
+        assert_eq!((0..100).filter(|_| gathered.is_to_wait()).count(), LOT);
     }
 }

@@ -548,6 +548,8 @@ impl ThreadCache {
     /// Gives back all objects that the thread has in magazines, parcels, its inboxes and its
     /// outbox. It can go on.
     pub fn flush<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
+        let gathered = self.let_go_of_gathered(arena);
+        self.note_released(arena, gathered);
         for n in 1..MAGAZINES {
             let class = Class(n as u8);
             if self.has_any(class) {

@@ -16,7 +16,6 @@ use crate::attached::Attached;
 use crate::blocks::Home;
 use crate::class::{Class, SMALL_CLASSES};
 use crate::depot::Depots;
-use crate::exchange::Gathered;
 use crate::hot::{NEAR, NearSlots};
 use crate::hot_runs::HotRuns;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
@@ -83,8 +82,6 @@ pub struct Heap {
     pub(crate) medium: UnsafeCell<MediumBins>,
     /// Slots for hot medium objects. Used by way of the bins alone.
     near_slots: UnsafeCell<NearSlots>,
-    /// Runs that others are to have. Used by the leaseholder alone.
-    pub(crate) gathered: Gathered,
     /// For each small class, what other threads have freed of this heap's and sent to it. Open
     /// while a thread has the lease and has allocated in the class.
     inboxes: [Inbox; SMALL_CLASSES + 1],

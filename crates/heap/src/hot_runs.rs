@@ -136,11 +136,6 @@ impl HotRuns {
         self.used.load(Ordering::Relaxed) >= 2 * self.most.load(Ordering::Relaxed)
     }
 
-    /// Whether the thread has given back all that it has claimed, and has nothing here.
-    fn only_frees(&self) -> bool {
-        self.used.load(Ordering::Relaxed) | self.granules() == 0
-    }
-
     /// Whether runs that others have freed are welcome.
     pub(crate) fn has_room_for_lot(&self) -> bool {
         self.granules() <= self.limit() / 2
@@ -445,7 +440,6 @@ impl<S: System> Arena<S> {
     pub(crate) fn let_go_of_runs(&self, heap: &Heap) -> u32 {
         let account = Account::new(&heap.tally);
         while self.give_back_hot(&heap.hot_runs, &account) {}
-        self.let_go_of_gathered(heap, &account);
         self.leave_share_of_hot_runs(heap);
         account.total_released()
     }
@@ -488,7 +482,11 @@ impl ThreadCache {
     /// # Safety
     /// As for [`ThreadCache::keep_run`].
     pub unsafe fn put_run<S: System>(&mut self, arena: &Arena<S>, address: usize) -> bool {
-        let (Some(heap), Some(g)) = (self.heap(), arena.run_at(address)) else { return false };
+        let Some(g) = arena.run_at(address) else { return false };
+        let Some(heap) = self.heap() else {
+            self.put_run_without_heap(arena, g);
+            return true;
+        };
         let hot = &heap.hot_runs;
         let account = Account::new(&heap.tally);
         let count = arena.run_granules(g);
@@ -505,7 +503,7 @@ impl ThreadCache {
             if wanted {
                 hot.note_given_back(count);
             }
-            if !hot.only_frees() || is_zeroed || !arena.offer_run(heap, g, &account) {
+            if wanted || is_zeroed || !self.offer_run(arena, g, &account) {
                 arena.give_run(g, &account);
             }
         }

@@ -10,6 +10,7 @@ use crate::arena::Arena;
 use crate::blocks::ones;
 use crate::class::{Class, MEDIUM_PLACES};
 use crate::company::Company;
+use crate::exchange::Gathered;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
 use crate::magazine::Fresh;
@@ -143,6 +144,8 @@ pub(crate) struct Outbox {
     parcels: [Parcel; MAGAZINES],
     /// The link of the stack of outboxes that no thread has.
     link: AtomicU32,
+    /// Runs that others are to have.
+    pub(crate) gathered: Gathered,
     /// The thread that has it. Zero is nobody.
     pub(crate) holder: Holder,
 }

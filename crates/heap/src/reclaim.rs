@@ -27,6 +27,7 @@ use crate::depot::HALF;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::outbox::Outbox;
+use crate::tally::Account;
 use core::ptr;
 use freehold_sync::atomic::{AtomicUsize, Ordering};
 use freehold_sync::turn::{self, Summons, Turn};
@@ -231,6 +232,7 @@ impl<S: System> Arena<S> {
 
     /// Sends home what is in an outbox, and calls `twice` with what was free already.
     fn empty_outbox(&self, outbox: &mut Outbox, mut twice: impl FnMut(Invalid)) {
+        self.let_go_of_gathered(&outbox.gathered, &Account::new(&self.tally));
         if let Err(freed) = self.send_home_all(outbox, None) {
             twice(self.twice(freed));
         }
@@ -250,7 +252,10 @@ impl ThreadCache {
         // They may have been in the middle of something: those outboxes are nobody's for ever.
         for outbox in arena.outboxes.all().filter(|&outbox| outbox != self.outbox) {
             // SAFETY: outboxes are never unmade, and nobody else is here.
-            unsafe { (*outbox).holder.end() };
+            unsafe {
+                arena.let_go_of_gathered(&(*outbox).gathered, &Account::new(&arena.tally));
+                (*outbox).holder.end();
+            }
         }
     }
 }

@@ -96,7 +96,7 @@ impl ThreadCache {
         let gone = self.heap().map_or(0, |heap| unsafe {
             arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()).released
         });
-        let released = gone + account.total_released();
+        let released = gone + account.total_released() + self.let_go_of_gathered(arena);
         self.released += released;
         released > 0
     }
@@ -333,6 +333,7 @@ impl ThreadCache {
             {
                 return Some(Given { address, zero: false });
             }
+            self.note_run_claimed();
             arena.note_run_claimed(heap, count, &account);
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);

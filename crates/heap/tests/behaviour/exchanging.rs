@@ -84,10 +84,12 @@ fn what_waits_is_bounded_however_much_is_freed_and_by_however_many() {
     let (mut maker, first) = maker_and_freer(&estate);
     let mut freers = vec![first];
     freers.extend((0..12).map(|_| Thread::new(&estate)));
-    let runs: Vec<_> = (0..400).map(|_| maker.alloc(SIZE).unwrap()).collect();
+    let runs: Vec<_> = (0..2600).map(|_| maker.alloc(40_000).unwrap()).collect();
     for (n, run) in runs.into_iter().enumerate() {
         freers[n / 3 % 13].free(run);
     }
+    let waiting = claimed(&estate);
+    assert!(waiting > most() / 2, "{waiting} granules wait");
     // As much may wait as could when all were in use.
     let bound = exchanged_runs(usize::MAX, Resident::ALL) / GRANULE / 2 * 3;
     assert!(claimed(&estate) <= bound, "{} of {bound}", claimed(&estate));
@@ -108,6 +110,21 @@ fn nothing_waits_where_who_claims_runs_gives_them_back() {
     maker.cache.trim(estate.arena()).unwrap();
     assert_eq!(claimed(&estate), before);
     freer.free(own);
+}
+
+#[test]
+fn a_thread_that_has_never_allocated_gathers_as_well() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, _freer) = maker_and_freer(&estate);
+    let mut freer = Thread::new(&estate);
+    let mut stayed = 0;
+    for _ in 0..400 {
+        let run = maker.alloc(SIZE).unwrap();
+        let before = claimed(&estate);
+        freer.free(run);
+        stayed += usize::from(claimed(&estate) == before);
+    }
+    assert!(stayed > 200, "{stayed} of 400 stayed");
 }
 
 #[test]
