@@ -14,6 +14,7 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
+use crate::exchange::Surplus;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
@@ -88,6 +89,8 @@ pub struct ThreadCache {
     /// Objects that could be put back into magazines so far, of which those go home that bring it
     /// to 0.
     put_back: u16,
+    /// Whether it frees far more runs than it claims.
+    pub(crate) surplus: Surplus,
     /// Whether the thread has seen that a background thread should be started.
     pub(crate) wants_help: bool,
     /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
@@ -122,6 +125,7 @@ impl ThreadCache {
             hint: 0,
             holding: Holding::None,
             put_back: 0,
+            surplus: Surplus::NONE,
             wants_help: false,
             turn: Turn::new(),
         }

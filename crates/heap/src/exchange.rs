@@ -54,18 +54,7 @@ pub(crate) struct Gathered {
     granules: AtomicU32,
     /// How many runs are given back before others are gathered, since there was no room for a lot.
     until_next: AtomicU32,
-    /// Runs that the thread has freed and had no use for, less [`CLAIM`] for each that it claimed:
-    /// a number with a sign.
-    surplus: AtomicU32,
 }
-
-/// How many runs a thread has no use for until others are to have what it frees, and how many of
-/// them one makes up for that it claims: a thread that frees what others have allocated and
-/// allocates what others will free has use for them sooner or later. Of so many claims at most:
-/// what a thread did long ago says little.
-const SURPLUS: i32 = 64;
-const CLAIM: i32 = 8;
-const CLAIMS: i32 = 512;
 
 /// Runs that are given back when there was no room for a lot: one lot's worth.
 const UNTIL_NEXT: u32 = LOT as u32;
@@ -82,23 +71,6 @@ impl Gathered {
         (n as usize + 1, granules)
     }
 
-    /// Notes that the thread has no use for a run that it frees. Returns whether that is usual.
-    fn note_surplus(&self) -> bool {
-        self.add_to_surplus(1) > SURPLUS
-    }
-
-    /// Notes that it claims one.
-    fn note_claimed(&self) {
-        self.add_to_surplus(-CLAIM);
-    }
-
-    fn add_to_surplus(&self, more: i32) -> i32 {
-        let before = self.surplus.load(Ordering::Relaxed).cast_signed();
-        let now = (before + more).clamp(-CLAIMS * CLAIM, 2 * SURPLUS);
-        self.surplus.store(now.cast_unsigned(), Ordering::Relaxed);
-        now
-    }
-
     /// Takes all out. Returns how many runs there are in what they stood in.
     fn empty(&self) -> ([u32; LOT], usize) {
         let count = self.count.load(Ordering::Relaxed) as usize;
@@ -112,6 +84,33 @@ impl Gathered {
     fn is_to_wait(&self) -> bool {
         let left = self.until_next.load(Ordering::Relaxed).checked_sub(1);
         left.inspect(|&left| self.until_next.store(left, Ordering::Relaxed)).is_some()
+    }
+}
+
+/// Runs that a thread has freed and had no use for, less [`CLAIM`] for each that it claimed.
+pub(crate) struct Surplus(i16);
+
+/// How many runs a thread has no use for until others are to have what it frees, and how many of
+/// them one makes up for that it claims: a thread that frees what others have allocated and
+/// allocates what others will free has use for them sooner or later. Of so many claims at most:
+/// what a thread did long ago says little.
+const SURPLUS: i16 = 64;
+const CLAIM: i16 = 8;
+const CLAIMS: i16 = 512;
+
+impl Surplus {
+    /// None yet.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Notes that the thread has no use for a run that it frees. Returns whether that is usual.
+    fn note_surplus(&mut self) -> bool {
+        self.0 = (self.0 + 1).min(2 * SURPLUS);
+        self.0 > SURPLUS
+    }
+
+    /// Notes that it claims one.
+    pub(crate) fn note_claimed(&mut self) {
+        self.0 = (self.0 - CLAIM).max(-CLAIMS * CLAIM);
     }
 }
 
@@ -250,14 +249,18 @@ impl ThreadCache {
         g: Granule,
         account: &Account,
     ) -> bool {
-        // First: where nobody takes any this page is not touched otherwise.
-        if !arena.has_several_threads() || arena.exchange.most.load(Ordering::Relaxed) == 0 {
+        let is_usual = self.surplus.note_surplus();
+        // Last, since where nobody takes any this page is not touched otherwise.
+        if !is_usual
+            || !arena.has_several_threads()
+            || arena.exchange.most.load(Ordering::Relaxed) == 0
+        {
             return false;
         }
         self.provide_outbox(arena);
         // SAFETY: the outbox is leased to this thread.
-        let Some(outbox) = (unsafe { self.outbox.as_ref() }) else { return false };
-        outbox.gathered.note_surplus() && arena.gather_run(&outbox.gathered, g, account)
+        let outbox = unsafe { self.outbox.as_ref() };
+        outbox.is_some_and(|outbox| arena.gather_run(&outbox.gathered, g, account))
     }
 
     /// Frees a run of a thread that has no heap, which keeps none.
@@ -269,14 +272,6 @@ impl ThreadCache {
             arena.give_run(g, &account);
         }
         self.note_released(arena, account.total_released());
-    }
-
-    /// Notes that the thread claims a run.
-    pub(crate) fn note_run_claimed(&self) {
-        // SAFETY: the outbox is leased to this thread.
-        if let Some(outbox) = unsafe { self.outbox.as_ref() } {
-            outbox.gathered.note_claimed();
-        }
     }
 
     /// Gives back what the thread has gathered. Returns the granules released.
@@ -297,14 +292,14 @@ mod tests {
     /// How many of a thousand runs that a thread frees others are to have, if it claims one after
     /// so many.
     fn offered(between_claims: usize) -> usize {
-        let gathered = Gathered::default();
-        let offers = |n: usize| {
+        let mut surplus = Surplus::NONE;
+        let offers = |n: &usize| {
             if n.is_multiple_of(between_claims) {
-                gathered.note_claimed();
+                surplus.note_claimed();
             }
-            gathered.note_surplus()
+            surplus.note_surplus()
         };
-        (1..=1000).filter(|&n| offers(n)).count()
+        (1..=1000).filter(offers).count()
     }
 
     #[test]
@@ -316,23 +311,23 @@ mod tests {
 
     #[test]
     fn who_begins_to_claim_keeps_what_it_frees_from_then_on() {
-        let gathered = Gathered::default();
-        assert!((0..10_000).filter(|_| gathered.note_surplus()).count() > 9000);
-        (0..2 * SURPLUS / CLAIM).for_each(|_| gathered.note_claimed());
-        assert!(!gathered.note_surplus());
+        let mut surplus = Surplus::NONE;
+        assert!((0..10_000).filter(|_| surplus.note_surplus()).count() > 9000);
+        (0..2 * SURPLUS / CLAIM).for_each(|_| surplus.note_claimed());
+        assert!(!surplus.note_surplus());
     }
 
     #[test]
     fn who_gives_back_what_it_has_claimed_itself_does_not_only_free() {
         for runs in [100, 300, CLAIMS] {
-            let gathered = Gathered::default();
-            (0..runs).for_each(|_| gathered.note_claimed());
-            assert!((0..runs * (CLAIM - 1)).all(|_| !gathered.note_surplus()));
+            let mut surplus = Surplus::NONE;
+            (0..runs).for_each(|_| surplus.note_claimed());
+            assert!((0..runs * (CLAIM - 1)).all(|_| !surplus.note_surplus()));
         }
-        let gathered = Gathered::default();
-        (0..100_000).for_each(|_| gathered.note_claimed());
-        let given_back = (0..100_000).take_while(|_| !gathered.note_surplus()).count();
-        assert_eq!(given_back as i32, CLAIMS * CLAIM + SURPLUS);
+        let mut surplus = Surplus::NONE;
+        (0..100_000).for_each(|_| surplus.note_claimed());
+        let given_back = (0..100_000).take_while(|_| !surplus.note_surplus()).count();
+        assert_eq!(given_back as i16, CLAIMS * CLAIM + SURPLUS);
     }
 
     #[test]

@@ -333,7 +333,7 @@ impl ThreadCache {
             {
                 return Some(Given { address, zero: false });
             }
-            self.note_run_claimed();
+            self.surplus.note_claimed();
             arena.note_run_claimed(heap, count, &account);
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);

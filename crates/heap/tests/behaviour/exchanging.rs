@@ -1,11 +1,13 @@
 //! Runs that one thread claims and another frees.
 
 use crate::hot_runs::claimed;
+use crate::reclaiming::alone;
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::layout::GRANULE;
 use freehold_heap::policy::purge::TICK_MILLISECONDS;
 use freehold_heap::policy::retain::{HOT_RUN_BYTES_MOST, Resident, exchanged_runs};
 use freehold_heap::purge::Watch;
+use freehold_sys::System;
 use freehold_sys::fake::Fake;
 use std::collections::BTreeSet;
 
@@ -20,13 +22,18 @@ fn most() -> usize {
 /// that it frees is in no thread's hands any longer.
 fn maker_and_freer(estate: &Estate<Fake>) -> (Thread<'_, Fake>, Thread<'_, Fake>) {
     let (mut maker, mut freer) = (Thread::new(estate), Thread::new(estate));
+    claim_and_free(&mut maker, &mut freer);
+    (maker, freer)
+}
+
+/// Makes two threads such ones, which stay where they are.
+fn claim_and_free(maker: &mut Thread<'_, Fake>, freer: &mut Thread<'_, Fake>) {
     // Threads that have taken nothing do not make several.
     let own = freer.alloc(100).unwrap();
     freer.free(own);
     let many = 2 * HOT_RUN_BYTES_MOST / SIZE + 10;
     let first: Vec<_> = (0..many).map(|_| maker.alloc(SIZE).unwrap()).collect();
     freer.free_all(first);
-    (maker, freer)
 }
 
 fn tick(estate: &Estate<Fake>, watch: &mut Watch) {
@@ -195,22 +202,110 @@ fn as_long_as_some_are_taken_they_stay() {
     assert!(stayed >= 15, "{stayed} of 20 ticks");
 }
 
-#[test]
-fn what_a_thread_has_gathered_goes_back_when_it_ends() {
-    let estate = Estate::new(Fake::new());
-    let (mut maker, mut freer) = maker_and_freer(&estate);
+/// Granules of a run of `SIZE` bytes.
+const GRANULES: usize = SIZE.div_ceil(GRANULE);
+
+/// Has the second thread free runs that the first one claims until it has gathered one.
+fn leave_one_gathered(
+    estate: &Estate<Fake>,
+    maker: &mut Thread<'_, Fake>,
+    freer: &mut Thread<'_, Fake>,
+) {
     estate.arena().purge_all();
-    // Some go back at once, since there was no room before.
-    let gathered = (0..40).any(|_| {
+    // Some go back at once, since there was no room before; two make up a lot, which is purged.
+    let gathered = (0..100).any(|_| {
         let run = maker.alloc(SIZE).unwrap();
-        let before = claimed(&estate);
+        let before = claimed(estate);
         freer.free(run);
-        claimed(&estate) == before
+        estate.arena().purge_all();
+        claimed(estate) == before
     });
     assert!(gathered, "each went back");
+}
+
+#[test]
+fn what_a_thread_has_gathered_goes_back_when_it_trims_and_when_it_ends() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut freer) = maker_and_freer(&estate);
+    leave_one_gathered(&estate, &mut maker, &mut freer);
+    let before = claimed(&estate);
+    freer.cache.flush(estate.arena()).unwrap();
+    assert_eq!(claimed(&estate), before - GRANULES);
+    leave_one_gathered(&estate, &mut maker, &mut freer);
     let before = claimed(&estate);
     drop(freer);
-    assert!(claimed(&estate) < before);
+    assert!(claimed(&estate) <= before - GRANULES);
+}
+
+#[test]
+fn what_a_thread_has_gathered_is_taken_from_it_when_the_program_rests() {
+    let _alone = alone();
+    let estate = Estate::new(Fake::new());
+    if !estate.arena().system().barrier() {
+        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+        return;
+    }
+    estate.arena().set_helped(true);
+    let (mut maker, mut freer) = (Thread::new(&estate), Thread::new(&estate));
+    claim_and_free(&mut maker, &mut freer);
+    leave_one_gathered(&estate, &mut maker, &mut freer);
+    assert!(claimed(&estate) >= GRANULES);
+    // SAFETY: all is done by this thread, one thing after the other.
+    let mut watch = unsafe { Watch::reclaiming() };
+    // More often than it takes: somebody else may be summoned just then.
+    for _ in 0..1000 {
+        estate.arena().system().advance(TICK_MILLISECONDS);
+        estate.arena().purge_idle(&mut watch).unwrap();
+        if claimed(&estate) < GRANULES {
+            return;
+        }
+    }
+    panic!("{} granules are left", claimed(&estate));
+}
+
+#[test]
+fn what_a_thread_has_gathered_goes_back_in_the_child_of_a_fork_where_it_is_not() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut freer) = maker_and_freer(&estate);
+    leave_one_gathered(&estate, &mut maker, &mut freer);
+    let before = claimed(&estate);
+    estate.arena().lock_all();
+    maker.cache.after_fork_in_child(estate.arena());
+    assert!(claimed(&estate) <= before - GRANULES);
+    core::mem::forget(freer);
+}
+
+#[test]
+fn what_a_thread_has_gathered_is_given_up_before_it_is_refused_memory() {
+    let estate = Estate::new(Fake::new().with_address_space(64 << 20));
+    let (mut maker, mut freer) = maker_and_freer(&estate);
+    let all_of_them = |thread: &mut Thread<'_, Fake>| {
+        let all: Vec<_> = core::iter::from_fn(|| thread.alloc(5000)).collect();
+        let count = all.len();
+        thread.free_all(all);
+        thread.cache.trim(estate.arena()).unwrap();
+        estate.arena().purge_all();
+        count
+    };
+    freer.cache.trim(estate.arena()).unwrap();
+    let without = all_of_them(&mut freer);
+    leave_one_gathered(&estate, &mut maker, &mut freer);
+    let with = all_of_them(&mut freer);
+    assert!(with + GRANULES * GRANULE / 5000 / 2 > without, "{with} of {without}");
+}
+
+#[test]
+fn who_frees_what_it_has_claimed_itself_leaves_none_for_others() {
+    let estate = Estate::new(Fake::new());
+    let (_maker, mut freer) = maker_and_freer(&estate);
+    freer.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    let before = claimed(&estate);
+    let mut thread = Thread::new(&estate);
+    let runs: Vec<_> = (0..300).map(|_| thread.alloc(SIZE).unwrap()).collect();
+    thread.free_all(runs);
+    thread.cache.trim(estate.arena()).unwrap();
+    assert_eq!(claimed(&estate), before);
 }
 
 #[test]
