@@ -216,11 +216,15 @@ impl<S: System> Arena<S> {
     /// Releases what waits in the exchange if none was taken since this was asked last: for the
     /// background thread, once in a tick.
     pub(crate) fn release_exchanged_if_unused(&self) {
-        let taken = self.exchange.taken.swap(0, Ordering::Relaxed);
-        if taken == 0 && self.exchange.most.load(Ordering::Relaxed) > 0 {
-            self.exchange.most.store(0, Ordering::Relaxed);
-            self.release_exchanged(&Account::new(&self.tally));
+        let exchange = &self.exchange;
+        if exchange.taken.swap(0, Ordering::Relaxed) > 0 {
+            return;
         }
+        if exchange.most.load(Ordering::Relaxed) > 0 {
+            exchange.most.store(0, Ordering::Relaxed);
+        }
+        // Also where there may be none: some may have come in as they were released before.
+        self.release_exchanged(&Account::new(&self.tally));
     }
 
     /// Empties the exchange and the places in it of threads that are gone: in the child of a fork.
@@ -288,6 +292,8 @@ impl ThreadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::{Home, Prefer};
+    use freehold_sys::fake::Fake;
 
     /// How many of a thousand runs that a thread frees others are to have, if it claims one after
     /// so many.
@@ -328,6 +334,24 @@ mod tests {
         (0..100_000).for_each(|_| surplus.note_claimed());
         let given_back = (0..100_000).take_while(|_| !surplus.note_surplus()).count();
         assert_eq!(given_back as i16, CLAIMS * CLAIM + SURPLUS);
+    }
+
+    #[test]
+    fn a_lot_that_came_in_as_all_were_released_goes_in_the_next_tick() {
+        let place = Arena::create(Fake::new()).unwrap();
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let (home, account) = (Home::default(), Account::new(&arena.tally));
+        let given = arena.take_run(100_000, 16, Prefer::Dirty, &home, &account).unwrap();
+        let g = arena.granule_of(given.address).unwrap();
+        arena.tag(g).set(RUN, HOT);
+        arena.exchange.granules.store(arena.run_granules(g), Ordering::Relaxed);
+        assert!(arena.exchange.lots.put(&[g.0 + 1]));
+        arena.release_exchanged_if_unused();
+        assert_eq!((arena.granules_in_use().used, arena.exchanged_granules()), (0, 0));
+        arena.leave_home(&home);
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
     }
 
     #[test]
