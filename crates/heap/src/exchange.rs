@@ -44,8 +44,8 @@ pub(crate) struct RunExchange {
 }
 
 /// The lot that a thread gathers, in its outbox. Used by that alone but for its granules, which
-/// others look at; all accesses are Relaxed, since the lease orders them. All zero: there is
-/// nothing in it.
+/// others look at; all accesses but one are Relaxed, since the lease orders them. All zero: there
+/// is nothing in it.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// The first granule of each run plus one.
@@ -117,7 +117,7 @@ impl Surplus {
 impl<S: System> Arena<S> {
     /// Granules of runs that are here.
     pub(crate) fn exchanged_granules(&self) -> usize {
-        // SAFETY: outboxes are never unmade, and whoever has one uses the rest of it.
+        // SAFETY: outboxes are never unmade, and this is an atomic, whoever writes to it.
         let gathered = |outbox: *mut Outbox| unsafe { &(*outbox).gathered.granules };
         let gathered = self.outboxes.all().map(|it| gathered(it).load(Ordering::Relaxed));
         let waiting = self.exchange.granules.load(Ordering::Relaxed);
@@ -135,6 +135,10 @@ impl<S: System> Arena<S> {
         let known = self.exchange.most.load(Ordering::Relaxed);
         if known.abs_diff(most as u32) > known / 8 {
             self.exchange.most.store(most as u32, Ordering::Relaxed);
+        }
+        // Who else would release what waits when nobody takes it any longer?
+        if known == 0 && !self.is_helped() {
+            self.want_help();
         }
     }
 
@@ -161,10 +165,6 @@ impl<S: System> Arena<S> {
         let waiting = exchange.granules.fetch_add(granules, Ordering::Relaxed) + granules;
         let fits = waiting <= exchange.most.load(Ordering::Relaxed);
         if fits && exchange.lots.put(&runs[..count]) {
-            // Who else would release them if nobody takes them any longer?
-            if !self.is_helped() {
-                self.want_help();
-            }
             return;
         }
         exchange.granules.fetch_sub(granules, Ordering::Relaxed);
@@ -179,8 +179,20 @@ impl<S: System> Arena<S> {
         }
     }
 
+    /// Gives out a run of so many granules, or not many more, of those that others have freed, if
+    /// there is one in the next lot; the others of that become hot ones of the heap's leaseholder.
+    pub(crate) fn take_exchanged(
+        &self,
+        heap: &Heap,
+        count: u32,
+        account: &Account,
+    ) -> Option<usize> {
+        let may_be = count <= retain::HOT_RUN_LONGEST;
+        (may_be && self.take_lot(heap, account)).then(|| self.pop_taken_run(heap, count))?
+    }
+
     /// Makes a lot of runs hot ones of a heap's leaseholder, if there is one, and room for them.
-    pub(crate) fn take_lot(&self, heap: &Heap, account: &Account) -> bool {
+    fn take_lot(&self, heap: &Heap, account: &Account) -> bool {
         let exchange = &self.exchange;
         // First whether there are several: in a small process this page is not touched.
         let may_be = self.has_several_threads() && exchange.lots.has_any();
@@ -213,18 +225,20 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Releases what waits in the exchange if none was taken since this was asked last: for the
-    /// background thread, once in a tick.
-    pub(crate) fn release_exchanged_if_unused(&self) {
+    /// Releases what waits in the exchange if no lot was taken since this was asked last: for the
+    /// background thread, once in a tick. Returns how many were.
+    pub(crate) fn release_exchanged_if_unused(&self) -> u32 {
         let exchange = &self.exchange;
-        if exchange.taken.swap(0, Ordering::Relaxed) > 0 {
-            return;
+        let taken = exchange.taken.swap(0, Ordering::Relaxed);
+        if taken > 0 {
+            return taken;
         }
         if exchange.most.load(Ordering::Relaxed) > 0 {
             exchange.most.store(0, Ordering::Relaxed);
         }
         // Also where there may be none: some may have come in as they were released before.
         self.release_exchanged(&Account::new(&self.tally));
+        0
     }
 
     /// Empties the exchange and the places in it of threads that are gone: in the child of a fork.
@@ -337,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lot_that_came_in_as_all_were_released_goes_in_the_next_tick() {
+    fn a_lot_goes_when_none_was_taken_even_if_it_came_in_as_all_were_released() {
         let place = Arena::create(Fake::new()).unwrap();
         // SAFETY: it lives until the end of the test.
         let arena = unsafe { place.as_ref() };
@@ -347,7 +361,10 @@ mod tests {
         arena.tag(g).set(RUN, HOT);
         arena.exchange.granules.store(arena.run_granules(g), Ordering::Relaxed);
         assert!(arena.exchange.lots.put(&[g.0 + 1]));
-        arena.release_exchanged_if_unused();
+        arena.exchange.taken.store(3, Ordering::Relaxed);
+        assert_eq!(arena.release_exchanged_if_unused(), 3);
+        assert!(arena.granules_in_use().used > 0);
+        assert_eq!(arena.release_exchanged_if_unused(), 0);
         assert_eq!((arena.granules_in_use().used, arena.exchanged_granules()), (0, 0));
         arena.leave_home(&home);
         // SAFETY: nobody uses it any more.

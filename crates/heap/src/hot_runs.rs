@@ -127,8 +127,7 @@ impl HotRuns {
     /// Notes that the thread claims a run of so many granules, and how many may be kept.
     fn note_claimed(&self, count: u32, most: u32) {
         self.most.store(most, Ordering::Relaxed);
-        let used = self.used.load(Ordering::Relaxed).saturating_add(count);
-        self.set_used(used.min(2 * most));
+        self.note_taken(count);
     }
 
     /// Whether the thread has claimed far more than it has given back.
@@ -136,9 +135,9 @@ impl HotRuns {
         self.used.load(Ordering::Relaxed) >= 2 * self.most.load(Ordering::Relaxed)
     }
 
-    /// Whether runs that others have freed are welcome.
+    /// Whether runs that others have freed are welcome: not before the thread has claimed one.
     pub(crate) fn has_room_for_lot(&self) -> bool {
-        self.granules() <= self.limit() / 2
+        2 * self.granules() < self.limit()
     }
 
     /// Notes that the thread takes runs of so many granules that others have freed.

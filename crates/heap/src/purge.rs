@@ -110,7 +110,7 @@ pub struct Watch {
     claims: u64,
     /// Bytes claimed in each of the last ticks, the last one first.
     claimed: [usize; purge::TICKS_REMEMBERED],
-    /// Slabs that were put into pools, likewise.
+    /// Slabs that were put into pools, and lots of runs that changed threads, likewise.
     pooled: [u32; purge::TICKS_REMEMBERED],
     /// Whether what threads have at hand is taken from them.
     reclaims: bool,
@@ -274,14 +274,14 @@ impl<S: System> Arena<S> {
         self.give_back_shut();
         self.look_at_filled();
         self.look_at_hot_runs();
-        self.release_exchanged_if_unused();
+        let exchanged = self.release_exchanged_if_unused();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
         watch.claims = claims;
         let tick = self.purger.next_tick();
         watch.pooled.rotate_right(1);
-        watch.pooled[0] = self.begin_tick(tick);
+        watch.pooled[0] = self.begin_tick(tick) + exchanged;
         let at_rest = watch.is_at_rest();
         if at_rest {
             self.release_ready();

@@ -327,10 +327,8 @@ impl ThreadCache {
             if may_be_hot && let Some(address) = arena.pop_longer_run(heap, count) {
                 return Some(Given { address, zero: false });
             }
-            if may_be_hot
-                && arena.take_lot(heap, &account)
-                && let Some(address) = arena.pop_taken_run(heap, count)
-            {
+            if may_be_hot && let Some(address) = arena.take_exchanged(heap, count, &account) {
+                self.released += account.total_released();
                 return Some(Given { address, zero: false });
             }
             self.surplus.note_claimed();

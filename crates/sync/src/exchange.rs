@@ -145,6 +145,7 @@ impl Exchange {
         offers: impl Fn(u32) -> u32,
         change: impl Fn(u32, u32) -> u32,
     ) -> Option<usize> {
+        // Relaxed, here and where it fails: the exchange decides.
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let n = offers(seen).trailing_zeros();

@@ -246,9 +246,9 @@ pub const fn longest_exchanged(most: u32) -> u32 {
 }
 
 /// How many granules a thread gathers before they go together, when so many may wait and there are
-/// so many heaps: what all of them gather is half as much at most.
-pub fn exchanged_at_once(most: u32, heaps: usize) -> u32 {
-    most / 2 / heaps.max(2) as u32
+/// so many outboxes to gather in: what is in all of them is half as much at most.
+pub fn exchanged_at_once(most: u32, outboxes: usize) -> u32 {
+    most / 2 / outboxes.max(2) as u32
 }
 
 /// How many small objects of a size a thread gathers before they go to another heap's inbox.
@@ -448,8 +448,8 @@ mod tests {
         let mib = |parts, used: usize| exchanged_runs(used << 20, Resident { parts }) >> 20;
         assert_eq!([0, 4, 6, 8, 1000].map(|used| mib(256, used)), [1, 1, 1, 2, 2]);
         assert_eq!([256, 64, 1].map(|parts| mib(parts, 1000)), [2, 4, 32]);
-        for heaps in 0..100 {
-            assert!(heaps as u32 * exchanged_at_once(64, heaps) <= 64 / 2);
+        for outboxes in 0..100 {
+            assert!(outboxes as u32 * exchanged_at_once(64, outboxes) <= 64 / 2);
         }
         assert_eq!(longest_exchanged(0), 0);
     }

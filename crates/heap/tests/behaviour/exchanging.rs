@@ -309,6 +309,20 @@ fn who_frees_what_it_has_claimed_itself_leaves_none_for_others() {
 }
 
 #[test]
+fn who_claims_its_first_run_leaves_what_waits_to_those_who_keep_some() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut freer) = maker_and_freer(&estate);
+    let runs: Vec<_> = (0..60).map(|_| maker.alloc(SIZE).unwrap()).collect();
+    freer.free_all(runs);
+    let before = claimed(&estate);
+    assert!(before > 2 * GRANULES);
+    let mut thread = Thread::new(&estate);
+    let run = thread.alloc(SIZE).unwrap();
+    assert_eq!(claimed(&estate), before + GRANULES);
+    thread.free(run);
+}
+
+#[test]
 fn a_run_longer_than_a_quarter_of_what_may_wait_goes_back() {
     let estate = Estate::new(Fake::new());
     let (mut maker, mut freer) = maker_and_freer(&estate);
