@@ -258,7 +258,7 @@ mod tests {
         let settle = Duration::from_millis(1);
         // So many blocks in a batch that some are out whenever it is looked how many are.
         let allocations = 2000;
-        let outcome = run(&Config { length, settle, allocations, ..config() }).expect("runs");
+        let outcome = run(&Config { allocations, length, settle, ..config() }).expect("runs");
         assert_eq!(outcome.samples.len(), 3);
         let sum: f64 = outcome.samples.iter().map(|sample| sample.loops).sum();
         assert!((sum - outcome.loops).abs() < 1e-6, "{sum} != {}", outcome.loops);
