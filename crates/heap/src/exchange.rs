@@ -22,7 +22,6 @@ use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::outbox::Outbox;
 use crate::policy::retain;
-use crate::tables::{HOT, RUN};
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::exchange::{Exchange, LOT};
@@ -149,7 +148,7 @@ impl<S: System> Arena<S> {
         if count > retain::longest_exchanged(most) || gathered.is_to_wait() {
             return false;
         }
-        self.tag(g).set(RUN, HOT);
+        self.set_free_run(g);
         let (runs, granules) = gathered.add(g, count);
         if runs == LOT || granules >= retain::exchanged_at_once(most, self.outboxes.made()) {
             self.send_gathered(gathered, account);
@@ -207,7 +206,7 @@ impl<S: System> Arena<S> {
         exchange.taken.fetch_add(1, Ordering::Relaxed);
         heap.hot_runs.note_taken(granules);
         for g in lot {
-            if !self.push_hot(&heap.hot_runs, g) {
+            if !self.push_hot_again(&heap.hot_runs, g) {
                 self.give_run(g, account);
             }
         }
@@ -358,7 +357,7 @@ mod tests {
         let (home, account) = (Home::default(), Account::new(&arena.tally));
         let given = arena.take_run(100_000, 16, Prefer::Dirty, &home, &account).unwrap();
         let g = arena.granule_of(given.address).unwrap();
-        arena.tag(g).set(RUN, HOT);
+        arena.set_free_run(g);
         arena.exchange.granules.store(arena.run_granules(g), Ordering::Relaxed);
         assert!(arena.exchange.lots.put(&[g.0 + 1]));
         arena.exchange.taken.store(3, Ordering::Relaxed);

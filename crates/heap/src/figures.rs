@@ -4,7 +4,7 @@
 use crate::arena::Arena;
 use crate::class::{CLASSES, Class};
 use crate::layout::{BLOCK_GRANULES, GRANULE};
-use crate::tables::{BlockEntry, RUN, Remote, SlabLocal, Tag};
+use crate::tables::{BlockEntry, RUN, Remote, RunBin, SlabLocal, Tag};
 use core::mem::offset_of;
 use freehold_stats::{Signpost, block, local, tag, word};
 use freehold_sys::System;
@@ -16,6 +16,7 @@ const _: () = {
     assert!(offset_of!(SlabLocal, carved) == local::CARVED);
     assert!(offset_of!(SlabLocal, balance) == local::BALANCE);
     assert!(offset_of!(SlabLocal, run) == local::RUN);
+    assert!(offset_of!(SlabLocal, bin) == local::RUN_BIN && RunBin::FREE == local::RUN_IS_FREE);
     assert!(size_of::<Remote>() == word::BYTES && offset_of!(Remote, word) == 0);
     assert!(size_of::<BlockEntry>() == block::BYTES);
     assert!(offset_of!(BlockEntry, dirty) == block::DIRTY);

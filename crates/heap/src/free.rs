@@ -27,7 +27,7 @@ pub enum Found {
     Small(Granule, Class),
     /// In this granule, which is this part of a slab of medium objects.
     Medium(Granule, Part),
-    /// In this granule, the first of a run that is in use.
+    /// In this granule, the first of a run, which may be free.
     Run(Granule),
     /// In neither.
     Other,
@@ -77,7 +77,7 @@ impl<S: System> Arena<S> {
             Found::Medium(g, part)
         } else if class.is_small() {
             Found::Small(g, class)
-        } else if part.is_run_in_use() {
+        } else if part.is_run() {
             Found::Run(g)
         } else {
             Found::Other

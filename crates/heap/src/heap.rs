@@ -437,7 +437,7 @@ impl<S: System> Arena<S> {
             self.note_grown(held.heap(), 1, &held.account);
         }
         // SAFETY: the granule is the caller's, and so is its local part.
-        unsafe { self.local(g).write(SlabLocal { fresh, ..SlabLocal::NEW }) };
+        unsafe { self.local(g).write(SlabLocal { fresh, ..SlabLocal::untouched() }) };
         self.word(g).count().create(State::Attached);
         self.map_slab(held.heap(), g, class);
         held.attached(class).push(g);

@@ -8,7 +8,7 @@
 //! A thread that only frees runs, because others allocate them, keeps none: see
 //! [`exchange`](crate::exchange).
 //!
-//! Invariants: a hot run is claimed, in use by nobody, and tagged as hot, so that a second free of
+//! Invariants: a hot run is claimed, in use by nobody, and marked as free, so that a second free of
 //! it is found out. It counts as in use when it is decided how much may be free and dirty, but less
 //! may stay beyond the recent peak beside it. Its
 //! `next` and its length stand in its first granule's local part, which is the leaseholder's.
@@ -19,7 +19,7 @@ use crate::cache::ThreadCache;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
-use crate::tables::{HOT, RUN};
+use crate::tables::{RunBin, SlabLocal};
 use crate::tally::{Account, LUMP};
 use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
@@ -36,7 +36,7 @@ const BINS: usize = bin_of(LONGEST) + 1;
 const CROWDED: u32 = 64;
 
 const _: () = assert!(GRANULE <= retain::HOT_RUN_BYTES_LEAST);
-const _: () = assert!(BINS <= u64::BITS as usize);
+const _: () = assert!(BINS <= u64::BITS as usize && BINS < RunBin::FREE as usize);
 
 /// The number of the bin for runs of so many granules, which are not 0: one for each length to 15,
 /// then eight to a doubling.
@@ -70,7 +70,8 @@ const fn shortest_of(bin: usize) -> u32 {
 /// may lower the limits. If the leaseholder writes an older one at the same moment, it may keep
 /// more until it claims a run again.) All zero: there are none yet.
 ///
-/// Who is interrupted by a fork leaves the child with no run twice, but maybe with one lost.
+/// Who is interrupted by a fork leaves the child with no run twice, but maybe with one lost that
+/// counts.
 pub(crate) struct HotRuns {
     bins: [Bin; BINS],
     /// A bit for each bin that may have a run.
@@ -357,10 +358,10 @@ impl<S: System> Arena<S> {
         retain::hot_run_granules(used, sharers, 0, resident) > hot.most.load(Ordering::Relaxed)
     }
 
-    /// Takes the run out that came last into a bin, if it is no longer than this. For the
-    /// leaseholder, or when that is gone.
+    /// Takes the run out that came last into a bin, if it is no longer than this, with its local
+    /// part, which says still that it is free. For the leaseholder, or when that is gone.
     #[inline(always)]
-    fn pop_hot(&self, hot: &HotRuns, bin: &Bin, longest: u32) -> Option<Granule> {
+    fn pop_hot(&self, hot: &HotRuns, bin: &Bin, longest: u32) -> Option<(Granule, &SlabLocal)> {
         let g = Granule(bin.load(Ordering::Relaxed).checked_sub(1)?);
         // SAFETY: of a hot run, which is the leaseholder's.
         let local = unsafe { &*self.local(g) };
@@ -368,8 +369,8 @@ impl<S: System> Arena<S> {
             return None;
         }
         bin.store(local.next, Ordering::Relaxed);
-        hot.granules.store(hot.granules().saturating_sub(local.run), Ordering::Relaxed);
-        Some(g)
+        hot.granules.store(hot.granules() - local.run, Ordering::Relaxed);
+        Some((g, local))
     }
 
     /// Gives out a hot run that is longer than so many granules, as many as a run
@@ -388,38 +389,53 @@ impl<S: System> Arena<S> {
         let longest = retain::hot_run_instead_of(count);
         let last = bin_of(longest).min(BINS - 1);
         let hot = &heap.hot_runs;
-        let mut bins = hot.bins.get(first..=last)?.iter();
-        let g = bins.find_map(|bin| self.pop_hot(hot, bin, longest))?;
-        Some(self.give_out_hot(g))
+        let mut bins = (first..).zip(hot.bins.get(first..=last)?);
+        bins.find_map(|(n, bin)| self.give_out_hot(hot, (n, bin), longest))
     }
 
-    /// Gives out a run that was hot.
+    /// Gives out the run that came last into a bin, which has this number, if it is no longer than
+    /// this.
     #[inline(always)]
-    fn give_out_hot(&self, g: Granule) -> usize {
-        self.tag(g).set(RUN, 0);
-        self.tables.address(g)
+    fn give_out_hot(&self, hot: &HotRuns, (n, bin): (usize, &Bin), longest: u32) -> Option<usize> {
+        let (g, local) = self.pop_hot(hot, bin, longest)?;
+        local.bin.set_in_use(n);
+        Some(self.tables.address(g))
     }
 
-    /// Keeps a run that nobody uses, if there may be so many granules. For the leaseholder.
+    /// Keeps a run that nobody uses any longer, unless it is free already, if there may be so many
+    /// granules. For the leaseholder.
     #[inline(always)]
     pub(crate) fn push_hot(&self, hot: &HotRuns, g: Granule) -> bool {
+        // SAFETY: whoever has the run alone writes to its local part.
+        let n = unsafe { &(*self.local(g)).bin }.number();
+        self.push_into(hot, n, g)
+    }
+
+    /// Keeps a run that was free before, and is this thread's now, likewise.
+    pub(crate) fn push_hot_again(&self, hot: &HotRuns, g: Granule) -> bool {
+        self.push_into(hot, bin_of(self.run_granules(g)), g)
+    }
+
+    /// Keeps a run whose bin has this number, if there is such a bin.
+    #[inline(always)]
+    fn push_into(&self, hot: &HotRuns, n: usize, g: Granule) -> bool {
         // SAFETY: the run is the caller's.
         let local = unsafe { &mut *self.local(g) };
         let granules = hot.granules() + local.run;
         if granules > hot.limit() {
             return false;
         }
-        let n = usize::from(local.bin);
         let Some(bin) = hot.bins.get(n) else { return false };
         local.next = bin.load(Ordering::Relaxed);
         if local.next == 0 {
             hot.note_filled(n);
         }
-        // Release: a child of a fork that finds the run finds the ones after it, and looks for it.
-        // What the thread has written in that order is what the child has a copy of.
-        bin.store(g.0 + 1, Ordering::Release);
         hot.granules.store(granules, Ordering::Relaxed);
-        self.tag(g).set(RUN, HOT);
+        // Release: a child of a fork that finds the run finds it counted, and the ones after it,
+        // and looks for it. What the thread has written in that order is what the child has a copy
+        // of.
+        bin.store(g.0 + 1, Ordering::Release);
+        local.bin.set_free(n);
         true
     }
 
@@ -428,7 +444,7 @@ impl<S: System> Arena<S> {
         let Some(g) = hot.next_to_go() else { return false };
         let count = self.run_granules(g);
         let popped = self.pop_hot(hot, &hot.bins[bin_of(count)], u32::MAX);
-        debug_assert!(popped == Some(g));
+        debug_assert!(popped.is_some_and(|(popped, _)| popped == g));
         hot.note_given_back(count);
         self.give_run(g, account);
         true
@@ -452,12 +468,11 @@ impl ThreadCache {
             return None;
         }
         let hot = &self.heap()?.hot_runs;
-        let bin = bin_for_more_than(((size - 1) / GRANULE) as u32);
-        debug_assert!(bin < BINS);
+        let n = bin_for_more_than(((size - 1) / GRANULE) as u32);
+        debug_assert!(n < BINS);
         // SAFETY: of no more granules than the longest has, whose bin is the last.
-        let bin = unsafe { hot.bins.get_unchecked(bin) };
-        let g = arena.pop_hot(hot, bin, u32::MAX)?;
-        Some(arena.give_out_hot(g))
+        let bin = unsafe { hot.bins.get_unchecked(n) };
+        arena.give_out_hot(hot, (n, bin), u32::MAX)
     }
 
     /// Keeps a run that is freed, of which `g` is the first granule, if it begins at `address` and

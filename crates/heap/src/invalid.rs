@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::class::Class;
 use crate::layout::{GRANULE, Granule};
 use crate::outbox::FreedTwice;
-use crate::tables::{HOT, RUN};
+use crate::tables::RUN;
 use core::fmt;
 use freehold_sys::System;
 
@@ -164,7 +164,7 @@ impl<S: System> Arena<S> {
         let tag = self.tag(g);
         match tag.class() {
             0 => self.explain_untagged(address, g),
-            RUN if tag.delta() == u32::from(HOT) => Invalid::NotAllocated { address },
+            RUN if self.is_free_run(g) => Invalid::NotAllocated { address },
             RUN => {
                 let start = self.tables.address(g);
                 let size = self.run_granules(g) as usize * GRANULE;

@@ -313,7 +313,7 @@ impl<S: System> Arena<S> {
         }
         // SAFETY: the granule is the caller's, and so is its local part: its links are used when
         // the slab is pooled.
-        unsafe { self.local(g).write(SlabLocal::NEW) };
+        unsafe { self.local(g).write(SlabLocal::untouched()) };
         self.word(g).mask().create(State::Detached);
         let fresh = claim.dirty == 0;
         if fresh {

@@ -9,7 +9,7 @@ use crate::blocks::{Home, Prefer, Want};
 use crate::hot_runs;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, Granule};
 use crate::medium::Given;
-use crate::tables::{RUN, RUN_IN_USE};
+use crate::tables::RUN;
 use crate::tally::Account;
 use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::{ALL, mask};
@@ -111,7 +111,21 @@ impl<S: System> Arena<S> {
     /// Whether a run is in use that begins at `address`, which is in granule `g`.
     #[inline]
     pub(crate) fn is_in_use_as_run(&self, g: Granule, address: usize) -> bool {
-        self.tag(g).part() == RUN_IN_USE && address.is_multiple_of(GRANULE)
+        self.tag(g).part().is_run() && !self.is_free_run(g) && address.is_multiple_of(GRANULE)
+    }
+
+    /// Whether a run is free, although it is claimed.
+    #[inline]
+    pub(crate) fn is_free_run(&self, g: Granule) -> bool {
+        // SAFETY: there is a local part for each granule, and this of it is an atomic.
+        unsafe { &(*self.local(g)).bin }.is_free()
+    }
+
+    /// Notes that the caller's run is free, so that a second free of it is found out.
+    pub(crate) fn set_free_run(&self, g: Granule) {
+        // SAFETY: as above.
+        let bin = unsafe { &(*self.local(g)).bin };
+        bin.set_free(bin.number());
     }
 
     /// Frees a run.

@@ -9,7 +9,7 @@
 use crate::arena::Arena;
 use crate::layout::Granule;
 use crate::order;
-use crate::tables::{HOT, RUN};
+use crate::tables::RUN;
 use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
@@ -39,7 +39,8 @@ impl<S: System> Arena<S> {
         local.set_run(1);
         local.zeroed = false;
         // As a run that is free, so that another free of what was here is found out.
-        self.tag(g).set(RUN, HOT);
+        local.bin.set_free(local.bin.number());
+        self.tag(g).set(RUN, 0);
         self.keep_shut(g);
     }
 

@@ -5,7 +5,7 @@
 //! possible. Objects are only ever named, never touched.
 
 use crate::class::Info;
-use crate::tables::{Bits, NEAR_WORDS, SlabLocal};
+use crate::tables::{Bits, NEAR_WORDS, RunBin, SlabLocal};
 use freehold_sync::freed;
 use freehold_sync::word::Count;
 
@@ -24,20 +24,22 @@ fn fill_backwards(places: &mut [usize], first: usize, size: usize) {
 
 impl SlabLocal {
     /// A slab all of whose objects are untouched.
-    pub const NEW: Self = Self {
-        carved: 0,
-        balance: 0,
-        next: 0,
-        prev: 0,
-        run: 0,
-        zeroed: false,
-        bin: 0,
-        lowest: 0,
-        fresh: false,
-        purged: 0,
-        pooled_at: 0,
-        whole: false,
-    };
+    pub const fn untouched() -> Self {
+        Self {
+            carved: 0,
+            balance: 0,
+            next: 0,
+            prev: 0,
+            run: 0,
+            zeroed: false,
+            bin: RunBin::none(),
+            lowest: 0,
+            fresh: false,
+            purged: 0,
+            pooled_at: 0,
+            whole: false,
+        }
+    }
 
     /// Objects that are free as far as the holder knows: what the word has to count when the slab
     /// is detached as it is. Below zero when bits were collected whose frees are not yet counted.

@@ -28,9 +28,6 @@ pub struct Tag {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Part(pub(crate) u16);
 
-/// The first granule of a run that is in use.
-pub(crate) const RUN_IN_USE: Part = Part(RUN as u16);
-
 impl Part {
     #[inline]
     fn new(class: u8, delta: u8) -> Self {
@@ -49,18 +46,15 @@ impl Part {
         u32::from(self.0 >> u8::BITS)
     }
 
-    /// Whether it is the first granule of a run that is in use.
+    /// Whether it is the first granule of a run, which may be free, and hot.
     #[inline]
-    pub fn is_run_in_use(self) -> bool {
-        self == RUN_IN_USE
+    pub fn is_run(self) -> bool {
+        self.class() == RUN
     }
 }
 
 /// In place of a class: the first granule of a run.
 pub const RUN: u8 = u8::MAX;
-
-/// In place of the distance to a slab's start: a run that is free, and hot.
-pub(crate) const HOT: u8 = 1;
 
 impl Tag {
     /// Class and distance at once.
@@ -124,7 +118,7 @@ pub struct SlabLocal {
     /// For a run: whether it was given out as zero, and is to be looked at when it is freed.
     pub(crate) zeroed: bool,
     /// For a run: the number of the bin that it would be in if it were hot.
-    pub(crate) bin: u8,
+    pub(crate) bin: RunBin,
     /// The first word of bits that may have one that the balance counts.
     pub(crate) lowest: u16,
     /// Whether the rest that was never given out has never been touched.
@@ -140,9 +134,59 @@ pub struct SlabLocal {
 const _: () = assert!(size_of::<SlabLocal>() == 64);
 
 impl SlabLocal {
-    /// Says how many granules a run has.
+    /// Says how many granules a run has, which is in use.
     pub(crate) fn set_run(&mut self, granules: u32) {
-        (self.run, self.bin) = (granules, bin_of(granules) as u8);
+        (self.run, self.bin) = (granules, RunBin::of(granules));
+    }
+}
+
+/// The number of the bin of hot runs that a run belongs to, and whether the run is free although it
+/// is claimed: it is hot, or on its way to another thread, or shut.
+///
+/// That stands here and not in the tag, since it changes whenever the run is given out or freed,
+/// and sixteen tags share a line; and with the number, so that who looks for the bin of a run that
+/// is free already finds none. Relaxed: whoever has the run writes it, and others only look when
+/// they free what is not theirs.
+#[repr(transparent)]
+pub(crate) struct RunBin(AtomicU8);
+
+impl RunBin {
+    /// Set if the run is free.
+    pub(crate) const FREE: u8 = 1 << 7;
+
+    /// Of no run.
+    pub(crate) const fn none() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    /// Of a run of so many granules that is in use. That of the longest, which are never hot, is
+    /// any without such runs.
+    fn of(granules: u32) -> Self {
+        Self(AtomicU8::new(bin_of(granules).min(usize::from(Self::FREE - 1)) as u8))
+    }
+
+    /// The number of the bin, or more than any has if the run is free.
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.0.load(Ordering::Relaxed).into()
+    }
+
+    /// Whether the run is free.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Self::FREE != 0
+    }
+
+    /// Notes that the run, which is the caller's and of this bin, is in use.
+    #[inline]
+    pub(crate) fn set_in_use(&self, number: usize) {
+        self.0.store(number as u8, Ordering::Relaxed);
+    }
+
+    /// Notes that the run, which is the caller's and of this bin, is free.
+    #[inline]
+    pub(crate) fn set_free(&self, number: usize) {
+        self.0.store(number as u8 | Self::FREE, Ordering::Relaxed);
     }
 }
 

@@ -80,7 +80,7 @@ unsafe fn deallocate_found(
                 return;
             }
             deallocate_small(object, g, cache, arena, class);
-        } else if part.is_run_in_use() {
+        } else if part.is_run() {
             deallocate_run(object, g, cache, arena);
         } else {
             deallocate_after_all(object, cache);

@@ -73,7 +73,7 @@ impl Tables {
         for g in 0..block::GRANULES {
             let class = self.tags[g * tag::BYTES + tag::CLASS];
             let begins = class != 0 && self.tags[g * tag::BYTES + tag::DELTA] == 0;
-            if begins {
+            if begins && !self.is_free_run(g, class) {
                 inside = self.begin(total, g, class, classes);
             }
             if inside > 0 {
@@ -97,6 +97,12 @@ impl Tables {
         total.free_objects += u64::from(free);
         total.free_in_slabs += u64::from(free) * u64::from(class.size);
         u64::from(class.granules)
+    }
+
+    /// Whether a run begins at a granule that nobody uses.
+    fn is_free_run(&self, g: usize, class: u8) -> bool {
+        let [bin] = self.local(g, local::RUN_BIN);
+        class == tag::RUN && bin & local::RUN_IS_FREE != 0
     }
 
     /// Free objects of a slab.

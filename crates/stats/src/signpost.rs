@@ -4,7 +4,7 @@
 pub const SYMBOL: &str = "freehold_figures_3_";
 
 /// The version of all that is described here. Tables of another kind are another version.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Classes that there is room for.
 pub const CLASSES: usize = 64;

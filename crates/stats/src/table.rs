@@ -22,6 +22,10 @@ pub mod local {
     pub const BALANCE: usize = 2;
     /// Where the granules of a run are, 4 bytes.
     pub const RUN: usize = 12;
+    /// Where the bin of a run is, a byte.
+    pub const RUN_BIN: usize = 17;
+    /// Set there if the run is free although it is claimed.
+    pub const RUN_IS_FREE: u8 = 1 << 7;
 }
 
 /// Of each slab: its state, in the highest byte, and what is free.

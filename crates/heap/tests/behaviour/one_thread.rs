@@ -498,9 +498,12 @@ fn slabs_of_nothing_that_stay_inaccessible_are_given_to_nobody_until_they_are_no
     let nothing: Vec<usize> = (0..COUNT).map(|_| thread.alloc(0).unwrap()).collect();
     let used = estate.arena().granules_in_use().used;
     estate.arena().system().keep_guarded(true);
-    thread.free_all(nothing);
+    thread.free_all(nothing.iter().copied());
     thread.cache.trim(estate.arena()).unwrap();
     estate.arena().purge_all();
+    for address in nothing {
+        assert_eq!(thread.try_free(address), Err(Invalid::NotAllocated { address }));
+    }
     let shut = estate.arena().granules_in_use().used;
     assert!(shut > 5 && shut <= used, "{shut} granules");
     // Written to by the test's own checks, where they are.
