@@ -7,6 +7,7 @@
 
 use crate::direct::DirectMappings;
 use crate::exchange::RunExchange;
+use crate::handover::Handover;
 use crate::hardened::{Hardening, Secret};
 use crate::heap::Heap;
 use crate::layout::{
@@ -50,6 +51,7 @@ const SMALL_PAGE: usize = BLOCK_GRANULES as usize * size_of::<SlabLocal>();
 pub struct Arena<S: System> {
     pub(crate) direct: DirectMappings,
     pub(crate) exchange: RunExchange,
+    pub(crate) handover: Handover,
     pub(crate) pools: [Pool; crate::class::CLASSES],
     pub(crate) system: S,
     pub(crate) tables: Tables,
@@ -558,6 +560,7 @@ impl<S: System> Arena<S> {
         }
         self.count_run_sharers();
         self.reset_exchange();
+        self.reset_handover();
     }
 
     fn every_lock(&self, act: impl Fn(&Lock)) {

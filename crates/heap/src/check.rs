@@ -3,6 +3,7 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
+use crate::free::InSlab;
 use crate::layout::{BLOCK_GRANULES, Block, Granule};
 use crate::tables::RUN;
 use freehold_sync::atomic::Ordering;
@@ -85,6 +86,10 @@ impl<S: System> Arena<S> {
         if !class.is_small() {
             let (state, mask) = self.word(g).mask().look();
             assert!(matches!(state, State::Detached | State::Pooled), "{g:?} is {state:?}");
+            for index in (0..class.info().capacity.into()).filter(|&n| mask.0 >> n & 1 != 0) {
+                let place = InSlab { class, slab: g, index };
+                assert!(!self.is_handed_over(place), "{g:?} has {index} free and handed over");
+            }
             return mask.count();
         }
         // SAFETY: nobody else is at it.

@@ -8,7 +8,11 @@
 //! Invariant: of a thread that lets medium objects go alone none is in its outbox, so that one that
 //! is freed twice is found out as if both had gone the same way.
 
+use crate::arena::Arena;
+use crate::cache::ThreadCache;
+use crate::free::InSlab;
 use crate::policy::retain::{ALONE_AT_ONCE, BATCHES_TO_JUDGE, WORTH_WAITING};
+use freehold_sys::System;
 
 /// How large the batches are in which a thread's medium objects go home, and whether they go alone.
 pub(crate) struct Company {
@@ -45,6 +49,43 @@ impl Company {
     #[inline]
     pub(crate) fn went_alone(&mut self) {
         self.alone = self.alone.saturating_sub(1);
+    }
+}
+
+impl ThreadCache {
+    /// Sends a medium object home by itself that [`ThreadCache::post_medium`] has said this of.
+    /// Fails if it is free already.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `place` is where the object is.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn send_medium_alone<S: System>(&mut self, arena: &Arena<S>, place: InSlab) -> bool {
+        if let Some(bins) = self.medium_bins() {
+            bins.note_overflow(place.class);
+        }
+        self.send_alone(arena, place).is_some_and(|sent| sent.is_ok())
+    }
+
+    /// Sends a medium object home by itself, if the thread lets none wait for others. Fails if the
+    /// object is free already.
+    #[inline(always)]
+    pub(crate) fn send_alone<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        InSlab { class, slab, index }: InSlab,
+    ) -> Option<Result<(), ()>> {
+        // SAFETY: the outbox is leased to this thread.
+        let outbox = unsafe { self.outbox.as_mut() }?;
+        if class.is_small() || !outbox.company.goes_alone() {
+            return None;
+        }
+        outbox.company.went_alone();
+        let tally = self.heap().map_or(&arena.tally, |heap| &heap.tally);
+        let mine = self.medium_bins();
+        let sent = arena.send_medium_home(class, slab, 1 << index, mine, tally);
+        self.note_released(arena, sent.unwrap_or(0));
+        Some(sent.map(|_| ()))
     }
 }
 

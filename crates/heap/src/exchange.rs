@@ -12,12 +12,13 @@
 //! runs, of which it gives none back itself; and the background thread releases them all when none
 //! were taken since its last tick, as does who trims or finds no memory.
 //!
-//! Invariants: a run that is here is claimed, in use by nobody, and tagged as hot, so that a second
-//! free of it is found out; and as long its granules count here, or in its lot. (In the child of a
-//! fork some may be lost.)
+//! Invariants: a run that is here is claimed, in use by nobody, and marked as free, so that a
+//! second free of it is found out; and as long its granules count here, or in its lot. (In the
+//! child of a fork some may be lost.)
 
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
+use crate::gathered::Gathered;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::outbox::Outbox;
@@ -40,50 +41,6 @@ pub(crate) struct RunExchange {
     most: AtomicU32,
     /// Lots taken since the background thread's last tick.
     taken: AtomicU32,
-}
-
-/// The lot that a thread gathers, in its outbox. Used by that alone but for its granules, which
-/// others look at; all accesses but one are Relaxed, since the lease orders them. All zero: there
-/// is nothing in it.
-#[derive(Default)]
-pub(crate) struct Gathered {
-    /// The first granule of each run plus one.
-    runs: [AtomicU32; LOT],
-    count: AtomicU32,
-    granules: AtomicU32,
-    /// How many runs are given back before others are gathered, since there was no room for a lot.
-    until_next: AtomicU32,
-}
-
-/// Runs that are given back when there was no room for a lot: one lot's worth.
-const UNTIL_NEXT: u32 = LOT as u32;
-
-impl Gathered {
-    /// Adds a run of so many granules. Returns how many runs and granules there are.
-    fn add(&self, g: Granule, count: u32) -> (usize, u32) {
-        let n = self.count.load(Ordering::Relaxed);
-        let granules = self.granules.load(Ordering::Relaxed) + count;
-        self.runs[n as usize].store(g.0 + 1, Ordering::Relaxed);
-        self.granules.store(granules, Ordering::Relaxed);
-        // Release: in the child of a fork those that count are there.
-        self.count.store(n + 1, Ordering::Release);
-        (n as usize + 1, granules)
-    }
-
-    /// Takes all out. Returns how many runs there are in what they stood in.
-    fn empty(&self) -> ([u32; LOT], usize) {
-        let count = self.count.load(Ordering::Relaxed) as usize;
-        let runs = core::array::from_fn(|n| self.runs[n].load(Ordering::Relaxed));
-        self.count.store(0, Ordering::Relaxed);
-        self.granules.store(0, Ordering::Relaxed);
-        (runs, count)
-    }
-
-    /// Whether a run is to be given back.
-    fn is_to_wait(&self) -> bool {
-        let left = self.until_next.load(Ordering::Relaxed).checked_sub(1);
-        left.inspect(|&left| self.until_next.store(left, Ordering::Relaxed)).is_some()
-    }
 }
 
 /// Runs that a thread has freed and had no use for, less [`CLAIM`] for each that it claimed.
@@ -116,9 +73,9 @@ impl Surplus {
 impl<S: System> Arena<S> {
     /// Granules of runs that are here.
     pub(crate) fn exchanged_granules(&self) -> usize {
-        // SAFETY: outboxes are never unmade, and this is an atomic, whoever writes to it.
-        let gathered = |outbox: *mut Outbox| unsafe { &(*outbox).gathered.granules };
-        let gathered = self.outboxes.all().map(|it| gathered(it).load(Ordering::Relaxed));
+        // SAFETY: outboxes are never unmade, and this is atomics, whoever writes to them.
+        let gathered = |outbox: *mut Outbox| unsafe { &(*outbox).gathered };
+        let gathered = self.outboxes.all().map(|it| gathered(it).size());
         let waiting = self.exchange.granules.load(Ordering::Relaxed);
         (waiting + gathered.sum::<u32>()) as usize
     }
@@ -149,7 +106,7 @@ impl<S: System> Arena<S> {
             return false;
         }
         self.set_free_run(g);
-        let (runs, granules) = gathered.add(g, count);
+        let (runs, granules) = gathered.add(g.0 + 1, count);
         if runs == LOT || granules >= retain::exchanged_at_once(most, self.outboxes.made()) {
             self.send_gathered(gathered, account);
         }
@@ -159,7 +116,7 @@ impl<S: System> Arena<S> {
     /// Puts what was gathered into the exchange, or gives it back if there is no room.
     fn send_gathered(&self, gathered: &Gathered, account: &Account) {
         let exchange = &self.exchange;
-        let granules = gathered.granules.load(Ordering::Relaxed);
+        let granules = gathered.size();
         let (runs, count) = gathered.empty();
         let waiting = exchange.granules.fetch_add(granules, Ordering::Relaxed) + granules;
         let fits = waiting <= exchange.most.load(Ordering::Relaxed);
@@ -167,7 +124,7 @@ impl<S: System> Arena<S> {
             return;
         }
         exchange.granules.fetch_sub(granules, Ordering::Relaxed);
-        gathered.until_next.store(UNTIL_NEXT, Ordering::Relaxed);
+        gathered.note_refused();
         self.note_runs_go();
         self.give_back_lot(&runs[..count], account);
     }
@@ -295,10 +252,9 @@ impl ThreadCache {
     pub(crate) fn let_go_of_gathered<S: System>(&mut self, arena: &Arena<S>) -> u32 {
         let account = Account::new(&arena.tally);
         // SAFETY: the outbox is leased to this thread.
-        if let Some(outbox) = unsafe { self.outbox.as_ref() } {
-            arena.let_go_of_gathered(&outbox.gathered, &account);
-        }
-        account.total_released()
+        let Some(outbox) = (unsafe { self.outbox.as_ref() }) else { return 0 };
+        arena.let_go_of_gathered(&outbox.gathered, &account);
+        account.total_released() + arena.let_go_of_gathered_medium(&outbox.gathered_medium)
     }
 }
 
@@ -368,26 +324,5 @@ mod tests {
         arena.leave_home(&home);
         // SAFETY: nobody uses it any more.
         unsafe { Arena::destroy(place) };
-    }
-
-    #[test]
-    fn what_was_gathered_is_taken_out_once() {
-        let gathered = Gathered::default();
-        for n in 0..LOT as u32 {
-            let all = gathered.add(Granule(10 * n), n + 1);
-            assert_eq!(all, (n as usize + 1, (n + 1) * (n + 2) / 2));
-        }
-        let (runs, count) = gathered.empty();
-        assert_eq!((runs[3], count), (31, LOT));
-        assert_eq!(gathered.empty().1, 0);
-        assert_eq!(gathered.add(Granule(0), 7), (1, 7));
-    }
-
-    #[test]
-    fn after_a_refusal_as_many_runs_as_a_lot_has_are_given_back() {
-        let gathered = Gathered::default();
-        assert!(!gathered.is_to_wait());
-        gathered.until_next.store(UNTIL_NEXT, Ordering::Relaxed);
-        assert_eq!((0..100).filter(|_| gathered.is_to_wait()).count(), LOT);
     }
 }

@@ -47,7 +47,7 @@ pub enum PutAside {
 /// What became of a medium object that the thread does not keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Posted {
-    /// It waits in the outbox for others of its slab.
+    /// It waits in the outbox for others of its slab, or for whoever wants it.
     Done,
     /// It is to go home at once, alone: [`ThreadCache::send_medium_alone`].
     Alone,
@@ -288,12 +288,17 @@ impl ThreadCache {
     /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
     #[inline(always)]
     #[must_use]
-    pub unsafe fn post_medium(&mut self, place: InSlab, address: usize) -> Posted {
+    pub unsafe fn post_medium<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        place: InSlab,
+        address: usize,
+    ) -> Posted {
         let InSlab { class, slab, index } = place;
         // SAFETY: the outbox is leased to this thread.
         let outbox = unsafe { self.outbox.as_mut() };
         let (Some(outbox), Some(bins)) = (outbox, self.medium_bins()) else { return Posted::No };
-        if !bins.has_no_room(place, address) {
+        if !bins.has_no_room(place, address) || arena.is_handed_over(place) {
             return Posted::No;
         }
         if outbox.company.goes_alone() {
@@ -304,20 +309,6 @@ impl ThreadCache {
         }
         bins.note_overflow(class);
         Posted::Done
-    }
-
-    /// Sends a medium object home by itself that [`ThreadCache::post_medium`] has said this of.
-    /// Fails if it is free already.
-    ///
-    /// # Safety
-    /// As for [`ThreadCache::free_slow`]; `place` is where the object is.
-    #[inline(always)]
-    #[must_use]
-    pub unsafe fn send_medium_alone<S: System>(&mut self, arena: &Arena<S>, place: InSlab) -> bool {
-        if let Some(bins) = self.medium_bins() {
-            bins.note_overflow(place.class);
-        }
-        self.send_alone(arena, place).is_some_and(|sent| sent.is_ok())
     }
 
     /// Keeps a medium object, or puts it into the outbox if there is one with room.
@@ -334,32 +325,12 @@ impl ThreadCache {
         match self.take_back_medium(arena, place, address) {
             TakenBack::Kept => true,
             TakenBack::Twice => false,
+            TakenBack::No if self.hand_over_without_heap(arena, place) => true,
             TakenBack::No => match self.send_alone(arena, place) {
                 Some(sent) => sent.is_ok(),
                 None => self.put_one_into_outbox(place),
             },
         }
-    }
-
-    /// Sends a medium object home by itself, if the thread lets none wait for others. Fails if the
-    /// object is free already.
-    #[inline(always)]
-    fn send_alone<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        InSlab { class, slab, index }: InSlab,
-    ) -> Option<Result<(), ()>> {
-        // SAFETY: the outbox is leased to this thread.
-        let outbox = unsafe { self.outbox.as_mut() }?;
-        if class.is_small() || !outbox.company.goes_alone() {
-            return None;
-        }
-        outbox.company.went_alone();
-        let tally = self.heap().map_or(&arena.tally, |heap| &heap.tally);
-        let mine = self.medium_bins();
-        let sent = arena.send_medium_home(class, slab, 1 << index, mine, tally);
-        self.note_released(arena, sent.unwrap_or(0));
-        Some(sent.map(|_| ()))
     }
 
     /// Puts an object into the outbox, if there is one with room for it.
@@ -378,7 +349,7 @@ impl ThreadCache {
     ) -> TakenBack {
         let InSlab { class, slab, index } = place;
         // Who has no room would send it home, where that is found out later.
-        if arena.word(slab).mask().has_free(index) {
+        if arena.is_known_free(place) {
             return TakenBack::Twice;
         }
         match self.medium_bins() {

@@ -16,7 +16,7 @@ use crate::attached::Attached;
 use crate::blocks::Home;
 use crate::class::{Class, SMALL_CLASSES};
 use crate::depot::Depots;
-use crate::hot::{NEAR, NearSlots};
+use crate::hot::NearSlots;
 use crate::hot_runs::HotRuns;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
@@ -29,6 +29,7 @@ use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use freehold_sync::exchange::LOT;
 use freehold_sync::inbox::Inbox;
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Count, Ledger, State};
@@ -248,7 +249,7 @@ impl Heap {
     /// Where there are slots for the first hot objects of a medium class.
     pub(crate) fn near_slots(&self, class: Class) -> usize {
         let slots = self.near_slots.get().expose_provenance();
-        slots + class.medium_index() * size_of::<[usize; NEAR]>()
+        slots + class.medium_index() * size_of::<[usize; LOT]>()
     }
 
     /// Where other threads send what they freed of this heap's, if they do for the class.

@@ -22,13 +22,16 @@ use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
 use freehold_sync::atomic::{Ordering, compiler_fence};
+use freehold_sync::exchange::LOT;
 use freehold_sys::System;
 
 /// The most hot objects of a class that there may be at first.
 pub(crate) const NEAR: usize = 11;
 
-/// Slots for the objects of each class that there may be at first.
-pub(crate) type NearSlots = [[usize; NEAR]; MEDIUM_PLACES];
+/// Slots for the objects of each class that there may be at first, or for those of a lot that comes
+/// from another thread.
+pub(crate) type NearSlots = [[usize; LOT]; MEDIUM_PLACES];
+const _: () = assert!(NEAR <= LOT);
 
 /// The hot objects of a class, the one freed last at the end.
 pub(crate) struct Hot {
@@ -111,6 +114,21 @@ impl Hot {
     }
 }
 
+/// What became of an object that another thread has freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Received {
+    /// It is kept.
+    Done,
+    /// It is here already.
+    Twice,
+    /// There is no room for it.
+    NoRoom,
+}
+
+/// Objects that a thread frees and has no use for until others are to have what it frees: more than
+/// it could have set aside of most classes, had it needed some.
+const SURPLUS: u16 = 64;
+
 /// What was seen of the hot objects of a class.
 pub(crate) struct Looked {
     slots: usize,
@@ -159,6 +177,31 @@ impl AllHot {
         *place = true;
         hot.push(object);
         true
+    }
+
+    /// Keeps an object that another thread has freed, of a lot that is taken when there are none.
+    pub(crate) fn receive(&mut self, hot: &mut Hot, object: usize) -> Received {
+        let place = &mut self.filter[place_in_filter(object)];
+        if *place {
+            return if hot.has(object) { Received::Twice } else { Received::NoRoom };
+        }
+        if hot.slots == 0 || hot.count() >= LOT {
+            return Received::NoRoom;
+        }
+        *place = true;
+        // SAFETY: there are slots for as many as a lot has, of this heap's alone.
+        unsafe { hot.slot(hot.count).write(object) };
+        // Second: in the child of a fork what counts is there.
+        compiler_fence(Ordering::SeqCst);
+        hot.count += 1;
+        Received::Done
+    }
+
+    /// Whether so many objects of a class went for want of room since some were fetched last that
+    /// others are to have the next ones.
+    #[inline(always)]
+    pub(crate) fn has_surplus(&self, class: Class) -> bool {
+        self.overflowed[class.medium_index()] >= SURPLUS
     }
 
     /// Whether an object is one of these.
@@ -317,14 +360,14 @@ mod tests {
         all: Box<AllHot>,
         hot: Hot,
         // Where they are.
-        _slots: Box<[usize; NEAR]>,
+        _slots: Box<[usize; LOT]>,
     }
 
     impl Only {
         fn up_to(most: usize) -> Self {
             // SAFETY: zeros are valid for each of its fields.
             let all = unsafe { Box::<AllHot>::new_zeroed().assume_init() };
-            let mut slots = Box::new([0; NEAR]);
+            let mut slots = Box::new([0; LOT]);
             let mut hot = Hot::NONE;
             hot.allow(slots.as_mut_ptr().expose_provenance(), most);
             Self { all, hot, _slots: slots }
@@ -341,6 +384,21 @@ mod tests {
         fn has(&self, object: usize) -> bool {
             self.all.has(&self.hot, object)
         }
+    }
+
+    #[test]
+    fn a_lot_is_received_whatever_may_be_kept_and_each_of_it_once() {
+        let mut only = Only::up_to(3);
+        let mut receive = |object| only.all.receive(&mut only.hot, object);
+        for object in 1..=LOT {
+            assert_eq!(receive(object << 12), Received::Done);
+        }
+        assert_eq!(receive(1 << 12), Received::Twice);
+        assert_eq!(receive((1 << 12) + (FILTER_PLACES << UNIT_SHIFT)), Received::NoRoom);
+        assert_eq!(receive((LOT + 1) << 12), Received::NoRoom);
+        assert!(!only.keep((LOT + 2) << 12));
+        let taken: Vec<_> = core::iter::from_fn(|| only.pop()).collect();
+        assert_eq!(taken, (1..=LOT).rev().map(|n| n << 12).collect::<Vec<_>>());
     }
 
     #[test]

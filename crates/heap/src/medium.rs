@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES, Starts};
 use crate::free::InSlab;
 use crate::heap::{Heap, Held};
-use crate::hot::{AllHot, Hot, NEAR};
+use crate::hot::{AllHot, Hot, NEAR, Received};
 use crate::invalid::Invalid;
 use crate::layout::Granule;
 use crate::magazine::ROUNDS;
@@ -100,6 +100,24 @@ impl MediumBins {
             // SAFETY: the caller's promise; a part of the place.
             unsafe { (&raw mut (*place).at_hand[n]).write(none) };
         }
+    }
+
+    /// Keeps an object of a class that another thread has freed, likewise a lot of it when there is
+    /// none hot.
+    pub(crate) fn receive(&mut self, class: Class, object: usize) -> Received {
+        self.all_hot.receive(&mut self.at_hand[class.medium_index()].hot, object)
+    }
+
+    /// Whether the thread frees objects of a class that others are to have.
+    #[inline(always)]
+    pub(crate) fn has_surplus(&self, class: Class) -> bool {
+        self.all_hot.has_surplus(class)
+    }
+
+    /// Whether an object may be one that is kept; if not it certainly is not.
+    #[inline(always)]
+    pub(crate) fn may_have(&self, object: usize) -> bool {
+        self.all_hot.may_have(object)
     }
 
     /// Objects that there are of a class.
@@ -218,8 +236,7 @@ impl MediumBins {
     ) -> TakenBack {
         let Self { at_hand, all_hot } = self;
         let AtHand { bin, hot, .. } = &mut at_hand[place.class.medium_index()];
-        let known_free = arena.word(place.slab).mask().has_free(place.index);
-        if known_free || bin.has(place) || all_hot.has(hot, object) {
+        if arena.is_known_free(place) || bin.has(place) || all_hot.has(hot, object) {
             return TakenBack::Twice;
         }
         if all_hot.keep(hot, object) {
@@ -259,6 +276,11 @@ fn medium_class(n: usize) -> Class {
     Class((1 + SMALL_CLASSES + n) as u8)
 }
 
+/// All of them.
+pub(crate) fn medium_classes() -> impl Iterator<Item = Class> {
+    (0..MEDIUM_CLASSES).map(medium_class)
+}
+
 /// The mask of all objects of a slab.
 fn everything(class: Class) -> u64 {
     u64::MAX >> (64 - u32::from(class.info().capacity))
@@ -286,14 +308,21 @@ impl<S: System> Arena<S> {
             let capacity = class.info().capacity.into();
             Some(MediumBin::new(free, g, self.tables.address(g), capacity))
         });
+        let heaps = self.leases.exclusive_made().into();
+        let hot = &mut bins.at_hand[class.medium_index()].hot;
+        hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
+        if waiting.is_none()
+            && heap.is_exclusive()
+            && self.take_handed_over(bins, class)
+            && let Some(given) = bins.pop(class)
+        {
+            return Some(given);
+        }
         let bin = match waiting {
             Some(bin) => bin,
             None => self.find_medium_slab(heap, class, account)?,
         };
-        let at_hand = &mut bins.at_hand[class.medium_index()];
-        at_hand.bin = bin;
-        let heaps = self.leases.exclusive_made().into();
-        at_hand.hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
+        bins.at_hand[class.medium_index()].bin = bin;
         bins.pop(class)
     }
 
@@ -503,6 +532,7 @@ impl<S: System> Arena<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_sync::exchange::LOT;
     use std::boxed::Box;
 
     #[test]
@@ -515,7 +545,7 @@ mod tests {
                 MediumBins::make_at(bins.as_mut_ptr());
                 bins.assume_init()
             };
-            let mut slots = [0; NEAR];
+            let mut slots = [0; LOT];
             let MediumBins { at_hand, all_hot } = &mut *bins;
             let AtHand { bin, hot, .. } = &mut at_hand[class.medium_index()];
             *bin = MediumBin::new(0x90_0000_8421, Granule(5), 0x10_0000, 40);

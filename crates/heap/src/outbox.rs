@@ -10,7 +10,8 @@ use crate::arena::Arena;
 use crate::blocks::ones;
 use crate::class::{Class, MEDIUM_PLACES};
 use crate::company::Company;
-use crate::exchange::Gathered;
+use crate::gathered::Gathered;
+use crate::handover::GatheredOfClasses;
 use crate::heap::Held;
 use crate::layout::{GRANULE, Granule};
 use crate::magazine::Fresh;
@@ -144,8 +145,9 @@ pub(crate) struct Outbox {
     parcels: [Parcel; MAGAZINES],
     /// The link of the stack of outboxes that no thread has.
     link: AtomicU32,
-    /// Runs that others are to have.
+    /// Runs, and medium objects of each class, that others are to have.
     pub(crate) gathered: Gathered,
+    pub(crate) gathered_medium: GatheredOfClasses,
     /// The thread that has it. Zero is nobody.
     pub(crate) holder: Holder,
 }
@@ -217,6 +219,12 @@ impl Outbox {
             }
         }
         None
+    }
+
+    /// Whether any of a medium class wait here for others of their slab.
+    #[inline(always)]
+    pub(crate) fn has_medium(&self, class: Class) -> bool {
+        self.medium[class.medium_index()] != 0
     }
 
     /// Ends the use of a slot with objects of a class, which are seen to. Returns how many they
@@ -424,6 +432,17 @@ impl<S: System> Arena<S> {
             released += self.send_slot_home(outbox, n, adopter.as_deref_mut())?;
         }
         Ok(released)
+    }
+
+    /// Sends home what waits of a medium class. Fails if something of it had been freed twice.
+    #[cold]
+    pub(crate) fn send_medium_slots_home(&self, outbox: &mut Outbox, class: Class) -> bool {
+        while let Some(n) = outbox.medium[class.medium_index()].checked_sub(1) {
+            if self.send_slot_home(outbox, n.into(), None).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     fn send_slot_home(

@@ -274,14 +274,14 @@ impl<S: System> Arena<S> {
         self.give_back_shut();
         self.look_at_filled();
         self.look_at_hot_runs();
-        let exchanged = self.release_exchanged_if_unused();
+        let handed_over = self.release_exchanged_if_unused() + self.send_lots_home_if_unused();
         let claims: u64 = self.every_tally().map(Tally::claims).sum();
         watch.claimed.rotate_right(1);
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
         watch.claims = claims;
         let tick = self.purger.next_tick();
         watch.pooled.rotate_right(1);
-        watch.pooled[0] = self.begin_tick(tick) + exchanged;
+        watch.pooled[0] = self.begin_tick(tick) + handed_over;
         let at_rest = watch.is_at_rest();
         if at_rest {
             self.release_ready();
@@ -385,6 +385,7 @@ impl<S: System> Arena<S> {
         let account = Account::new(&self.tally);
         self.release_whole_slabs(&account);
         self.release_exchanged(&account);
+        self.send_all_lots_home();
         self.give_back_shut();
         self.release_ready();
         let purged = self.purger.lock.hold(|| {

@@ -233,6 +233,7 @@ impl<S: System> Arena<S> {
     /// Sends home what is in an outbox, and calls `twice` with what was free already.
     fn empty_outbox(&self, outbox: &mut Outbox, mut twice: impl FnMut(Invalid)) {
         self.let_go_of_gathered(&outbox.gathered, &Account::new(&self.tally));
+        self.let_go_of_gathered_medium(&outbox.gathered_medium);
         if let Err(freed) = self.send_home_all(outbox, None) {
             twice(self.twice(freed));
         }
@@ -254,6 +255,7 @@ impl ThreadCache {
             // SAFETY: outboxes are never unmade, and nobody else is here.
             unsafe {
                 arena.let_go_of_gathered(&(*outbox).gathered, &Account::new(&arena.tally));
+                arena.let_go_of_gathered_medium(&(*outbox).gathered_medium);
                 (*outbox).holder.end();
             }
         }

@@ -5,10 +5,11 @@
 //! part is written by the slab's holder alone; the word is written by those who free from
 //! elsewhere.
 
+use crate::class::MEDIUM_CAPACITY;
 use crate::hot_runs::bin_of;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, UNIT};
 use core::ptr;
-use freehold_sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use freehold_sync::granules::FreeGranules;
 use freehold_sync::word::{Count, Mask, SlabWord};
 
@@ -214,6 +215,18 @@ impl Remote {
         // SAFETY: `SlabWord` is one AtomicU64 (checked below); both kinds give zero bits the same
         // meaning; a granule's class decides which kind is used, and changes only while it is free.
         unsafe { &*ptr::from_ref(&self.word).cast() }
+    }
+
+    /// Whether an object of a slab of medium objects, which need no bits here, is on its way to
+    /// another thread ([`handover`](crate::handover)). A byte for each; none is set where no object
+    /// is out. Relaxed: whoever has the object writes it, and others only look when they free it.
+    #[inline]
+    pub(crate) fn handover_mark(&self, index: usize) -> &AtomicBool {
+        const _: () = assert!(MEDIUM_CAPACITY <= NEAR_WORDS * size_of::<AtomicU64>());
+        debug_assert!(index < MEDIUM_CAPACITY);
+        // SAFETY: one of the bytes, which are 0 or 1 as long as the granule is of such a slab:
+        // small ones leave zeros behind. It is accessed as what it is in the meantime.
+        unsafe { &*ptr::from_ref(&self.near).cast::<AtomicBool>().add(index) }
     }
 
     /// As the word of a slab of medium objects.

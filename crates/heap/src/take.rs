@@ -91,12 +91,14 @@ impl ThreadCache {
         let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
         arena.release_whole_slabs(&account);
         arena.release_exchanged(&account);
+        let handed_over = arena.send_all_lots_home();
         // A second free that is found out now stays unnamed: this is no free.
         // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
         let gone = self.heap().map_or(0, |heap| unsafe {
             arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()).released
         });
-        let released = gone + account.total_released() + self.let_go_of_gathered(arena);
+        let gathered = self.let_go_of_gathered(arena);
+        let released = gone + account.total_released() + handed_over + gathered;
         self.released += released;
         released > 0
     }

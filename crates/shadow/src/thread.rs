@@ -103,7 +103,11 @@ impl<'a, S: System> Thread<'a, S> {
                         Ok(()) => return Ok(()),
                         Err(Some(n)) => {
                             let place = arena.numbered(address, n);
-                            match cache.post_medium(place, address) {
+                            let posted = match cache.hand_over_medium(arena, place, address) {
+                                Posted::No => cache.post_medium(arena, place, address),
+                                posted => posted,
+                            };
+                            match posted {
                                 Posted::Done => return Ok(()),
                                 Posted::Alone if cache.send_medium_alone(arena, place) => {
                                     return Ok(());

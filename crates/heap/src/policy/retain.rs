@@ -1,7 +1,7 @@
 //! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
 
 use crate::layout::GRANULE;
-use freehold_sync::inbox;
+use freehold_sync::{exchange, inbox};
 
 /// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
 /// memory grows with the number of processors and not with the number of threads.
@@ -36,6 +36,16 @@ pub const SLABS_KEPT: usize = 2;
 /// outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
+}
+
+/// Bytes of medium objects that may wait for other threads, when `used` bytes are in use.
+pub fn handed_over(used: usize) -> usize {
+    (used / 16).clamp(2 << 20, 4 << 20)
+}
+
+/// How many medium objects of a size change threads together: a lot, or 256 KiB.
+pub fn lot_of(size: usize) -> usize {
+    (256 * 1024 / size).clamp(1, exchange::LOT)
 }
 
 /// Bytes of slabs of medium objects that may stay in pools with all their objects free, when `used`
@@ -307,6 +317,14 @@ mod tests {
                 assert!(waiting <= bound, "{heaps} heaps, {used} bytes in use: {waiting} may wait");
             }
         }
+    }
+
+    #[test]
+    fn medium_objects_that_wait_for_others_are_few_mebibytes_and_lots_of_them_a_small_part() {
+        let mib = |used: usize| handed_over(used << 20) >> 20;
+        assert_eq!([0, 32, 48, 64, 100_000].map(mib), [2, 2, 3, 4, 4]);
+        assert_eq!([2304, 16 << 10, 20 << 10, 32 << 10].map(lot_of), [16, 16, 12, 8]);
+        assert!((2048..=32 << 10).all(|size| 8 * lot_of(size) * size <= handed_over(0)));
     }
 
     #[test]

@@ -48,8 +48,9 @@ fn an_outbox_takes_one_fault_a_page() {
             freer.free_all(objects.iter().copied().skip(n).step_by(16));
         }
     });
-    // An outbox of 20 KiB is on six pages at most; it was 88 when they were read first.
-    assert!(taken < 70, "{taken} page faults of {} threads", freers.len());
+    // An outbox of 23 KiB is on seven pages at most. One of 20, on six, took 88 faults when they
+    // were read first.
+    assert!(taken < 80, "{taken} page faults of {} threads", freers.len());
     for n in freers.len()..16 {
         owner.free_all(objects.iter().copied().skip(n).step_by(16));
     }

@@ -3,6 +3,7 @@
 mod exchanging;
 mod faulting;
 mod going_home;
+mod handing_over;
 mod hardened;
 mod hot_medium;
 mod hot_runs;
