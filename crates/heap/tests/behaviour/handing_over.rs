@@ -95,6 +95,8 @@ fn a_thread_that_has_never_allocated_hands_over_as_well() {
             assert_eq!(freer.try_free(address), Err(Invalid::FreedTwice { address }));
         }
     }
+    trim(&estate, [&mut maker, &mut freer]);
+    assert!(out(&estate) > 20 * SIZE, "{} bytes wait", out(&estate));
 }
 
 #[test]
