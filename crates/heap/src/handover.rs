@@ -40,6 +40,8 @@ pub(crate) struct Handover {
     waiting: Waiting,
     /// Lots of each class taken since the background thread's last tick.
     taken: [AtomicU32; MEDIUM_PLACES],
+    /// How often it would have been of use since then that there were such a thread.
+    missed: AtomicU32,
     lots: [Exchange; MEDIUM_PLACES],
 }
 
@@ -81,7 +83,7 @@ impl<S: System> Arena<S> {
             return Posted::No;
         }
         if !self.is_helped() {
-            self.want_help();
+            self.note_nobody_helps(n);
             return Posted::No;
         }
         if outbox.has_medium(class) && !self.send_medium_slots_home(outbox, class) {
@@ -97,6 +99,19 @@ impl<S: System> Arena<S> {
             self.hand_over(gathered, class);
         }
         Posted::Done
+    }
+
+    /// Notes that something would be handed over if there were a background thread. Asks for one,
+    /// but seldom where it does not come; and what is freed until somebody looks for some of the
+    /// class again goes home.
+    #[cold]
+    fn note_nobody_helps(&self, n: usize) {
+        self.handover.wanted[n].store(false, Ordering::Relaxed);
+        let missed = self.handover.missed.load(Ordering::Relaxed).wrapping_add(1);
+        self.handover.missed.store(missed, Ordering::Relaxed);
+        if missed.is_power_of_two() {
+            self.want_help();
+        }
     }
 
     /// Whether a medium object is on its way to another thread.
@@ -131,12 +146,25 @@ impl<S: System> Arena<S> {
     /// Sends objects home that were gathered, or waited in a lot. Returns the granules released.
     fn send_numbers_home(&self, class: Class, numbers: &[u32]) -> u32 {
         let send = |&number: &u32| {
-            let (slab, index) = object_of(number);
-            self.word(slab).handover_mark(index).store(false, Ordering::Relaxed);
+            let (slab, index) = self.take_back_handed_over(class, number)?;
             // What is free already was freed twice, and is home.
-            self.send_medium_home(class, slab, 1 << index, None, &self.tally).unwrap_or(0)
+            self.send_medium_home(class, slab, 1 << index, None, &self.tally).ok()
         };
-        numbers.iter().map(send).sum()
+        numbers.iter().filter_map(send).sum()
+    }
+
+    /// Takes an object's mark away, and says where the object is: `None` if it has none, since it
+    /// was freed twice and its slab has been released. That has cleared the marks.
+    fn take_back_handed_over(&self, class: Class, number: u32) -> Option<(Granule, usize)> {
+        let (slab, index) = object_of(number);
+        if self.tag(slab).class() != class.0 {
+            return None;
+        }
+        let mark = self.word(slab).handover_mark(index);
+        mark.load(Ordering::Relaxed).then(|| {
+            mark.store(false, Ordering::Relaxed);
+            (slab, index)
+        })
     }
 
     /// Makes a lot of objects of a class hot ones of a heap's leaseholder, which has none of them,
@@ -157,14 +185,14 @@ impl<S: System> Arena<S> {
         let mut count = 0;
         for number in lot {
             count += 1;
-            let (slab, index) = object_of(number);
-            let word = self.word(slab);
-            word.handover_mark(index).store(false, Ordering::Relaxed);
-            // What is home or hot already was freed twice, and is not given out twice.
-            let is_out = self.tag(slab).class() == class.0 && !word.mask().has_free(index);
+            let Some((slab, index)) = self.take_back_handed_over(class, number) else { continue };
             let object = self.tables.address(slab) + index * class.size();
-            if is_out && bins.receive(class, object) == Received::NoRoom {
-                self.send_numbers_home(class, &[number]);
+            // What is home or hot already was freed twice, and is not given out twice.
+            if !self.word(slab).mask().has_free(index)
+                && bins.receive(class, object) == Received::NoRoom
+            {
+                // It may be home by now all the same, if it was freed twice.
+                _ = self.send_medium_home(class, slab, 1 << index, None, &self.tally);
             }
         }
         handover.waiting.0.fetch_sub(count * class.size(), Ordering::Relaxed);
@@ -197,6 +225,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn send_lots_home_if_unused(&self) -> u32 {
         let handover = &self.handover;
         let mut all = 0;
+        handover.missed.store(0, Ordering::Relaxed);
         for class in medium_classes() {
             let n = class.medium_index();
             if !handover.wanted[n].load(Ordering::Relaxed) {

@@ -471,6 +471,9 @@ impl<S: System> Arena<S> {
         }
         if class.is_small() {
             self.clear_bits(class, g);
+        } else {
+            // That of an object that was freed twice may be left.
+            self.word(g).clear_handover_marks();
         }
         self.word(g).count().retire();
         if class == Class::EMPTY {

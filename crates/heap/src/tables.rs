@@ -229,6 +229,12 @@ impl Remote {
         unsafe { &*ptr::from_ref(&self.near).cast::<AtomicBool>().add(index) }
     }
 
+    /// Clears all of these.
+    pub(crate) fn clear_handover_marks(&self) {
+        // Relaxed: every free of the slab is over, and releasing the granule publishes it.
+        self.near.iter().for_each(|marks| marks.store(0, Ordering::Relaxed));
+    }
+
     /// As the word of a slab of medium objects.
     #[inline]
     pub fn mask(&self) -> &SlabWord<Mask> {

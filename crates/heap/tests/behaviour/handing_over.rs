@@ -135,6 +135,49 @@ fn what_waits_and_went_home_by_a_second_free_is_given_out_once() {
 }
 
 #[test]
+fn the_mark_of_what_was_freed_twice_is_gone_with_its_slab() {
+    let estate = Estate::new(Fake::new());
+    let mut keeper = Thread::new(&estate);
+    let own = keeper.alloc(SIZE).unwrap();
+    let (mut maker, mut freer) = maker_and_freer(&estate, SIZE);
+    trim(&estate, [&mut maker, &mut freer]);
+    estate.arena().purge_all();
+    // So that what is known of the block is not purged with it.
+    let stays = maker.alloc(100).unwrap();
+    let objects = alloc_some(&mut maker, 120, SIZE);
+    let (first, others) = objects.split_first().unwrap();
+    freer.free(*first);
+    assert_eq!(keeper.try_free(*first), Ok(()));
+    keeper.free(own);
+    maker.free_all(others.iter().copied());
+    trim(&estate, [&mut maker, &mut keeper]);
+    // Now its slab is nobody's, although the first thread has gathered it.
+    estate.arena().purge_all();
+    assert_eq!(estate.arena().granules_in_use().used, 1);
+    let mut small: BTreeSet<_> = (0..20_000).map(|_| maker.alloc(16).unwrap()).collect();
+    // Every other one comes and goes by way of the slabs' bits.
+    let some: Vec<_> = small.iter().copied().step_by(2).collect();
+    for object in &some {
+        small.remove(object);
+    }
+    let count = some.len();
+    maker.free_all(some);
+    maker.cache.trim(estate.arena()).unwrap();
+    for _ in 0..count {
+        assert!(small.insert(maker.alloc(16).unwrap()), "given out twice");
+    }
+    trim(&estate, [&mut maker, &mut freer]);
+    let again = alloc_some(&mut maker, 200, SIZE);
+    assert_eq!(again.iter().collect::<BTreeSet<_>>().len(), again.len());
+    maker.free_all(again.into_iter().chain(small).chain([stays]));
+    drop((maker, freer, keeper));
+    estate.arena().purge_all();
+    // SAFETY: all threads are gone.
+    let census = unsafe { estate.arena().check() };
+    assert_eq!((census.objects_out, census.slab_granules), (0, 0));
+}
+
+#[test]
 fn who_allocates_what_it_frees_leaves_none_to_others() {
     let estate = Estate::new(Fake::new());
     let (mut maker, mut freer) = maker_and_freer(&estate, SIZE);
