@@ -168,9 +168,11 @@ impl<S: System> Arena<S> {
     }
 
     /// Makes a lot of objects of a class hot ones of a heap's leaseholder, which has none of them,
-    /// if there is a lot; if not, notes that they are wanted. Returns whether there was one.
+    /// if there is a lot; if not, notes that they are wanted. Returns whether there was one. Only
+    /// where there are several threads: a small process touches none of this.
+    #[inline(never)]
     pub(crate) fn take_handed_over(&self, bins: &mut MediumBins, class: Class) -> bool {
-        if !self.has_several_threads() || self.hardening.is_on() {
+        if self.hardening.is_on() {
             return false;
         }
         let (n, handover) = (class.medium_index(), &self.handover);

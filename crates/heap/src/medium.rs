@@ -313,6 +313,7 @@ impl<S: System> Arena<S> {
         hot.allow(heap.near_slots(class), retain::hot(class.size(), NEAR, heaps));
         if waiting.is_none()
             && heap.is_exclusive()
+            && self.has_several_threads()
             && self.take_handed_over(bins, class)
             && let Some(given) = bins.pop(class)
         {
