@@ -64,7 +64,11 @@ impl ThreadCache {
         if let Some(bins) = self.medium_bins() {
             bins.note_overflow(place.class);
         }
-        self.send_alone(arena, place).is_some_and(|sent| sent.is_ok())
+        // SAFETY: the outbox is leased to this thread.
+        if let Some(outbox) = unsafe { self.outbox.as_mut() } {
+            outbox.company.went_alone();
+        }
+        self.send_home_alone(arena, place).is_ok()
     }
 
     /// Sends a medium object home by itself, if the thread lets none wait for others. Fails if the
@@ -73,19 +77,29 @@ impl ThreadCache {
     pub(crate) fn send_alone<S: System>(
         &mut self,
         arena: &Arena<S>,
-        InSlab { class, slab, index }: InSlab,
+        place: InSlab,
     ) -> Option<Result<(), ()>> {
         // SAFETY: the outbox is leased to this thread.
         let outbox = unsafe { self.outbox.as_mut() }?;
-        if class.is_small() || !outbox.company.goes_alone() {
+        if place.class.is_small() || !outbox.company.goes_alone() {
             return None;
         }
         outbox.company.went_alone();
+        Some(self.send_home_alone(arena, place))
+    }
+
+    /// Sends a medium object home by itself. Fails if it is free already.
+    #[inline(always)]
+    fn send_home_alone<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        InSlab { class, slab, index }: InSlab,
+    ) -> Result<(), ()> {
         let tally = self.heap().map_or(&arena.tally, |heap| &heap.tally);
         let mine = self.medium_bins();
         let sent = arena.send_medium_home(class, slab, 1 << index, mine, tally);
         self.note_released(arena, sent.unwrap_or(0));
-        Some(sent.map(|_| ()))
+        sent.map(|_| ())
     }
 }
 

@@ -86,7 +86,9 @@ impl<S: System> Arena<S> {
             self.note_nobody_helps(n);
             return Posted::No;
         }
-        if outbox.has_medium(class) && !self.send_medium_slots_home(outbox, class) {
+        if outbox.has_medium(class)
+            && (!self.send_medium_slots_home(outbox, class) || self.is_known_free(place))
+        {
             return Posted::No;
         }
         let gathered = &outbox.gathered_medium[n];

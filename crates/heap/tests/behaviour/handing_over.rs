@@ -118,6 +118,21 @@ fn what_waits_is_not_freed_twice_by_whoever_would_send_it_home() {
 }
 
 #[test]
+fn a_second_free_is_found_at_once_whether_there_is_room_for_a_lot_or_not() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut freer) = maker_and_freer(&estate, SIZE);
+    let mut random = Random::new();
+    for (n, address) in alloc_some(&mut maker, 4000, SIZE).into_iter().enumerate() {
+        freer.free(address);
+        // Not all of them, so that it is now one and now another before room is looked for again.
+        if random.below(3) == 0 {
+            // As freed twice, or as nothing, if its slab has gone.
+            assert!(freer.try_free(address).is_err(), "object {n} was freed twice");
+        }
+    }
+}
+
+#[test]
 fn what_waits_and_went_home_by_a_second_free_is_given_out_once() {
     let estate = Estate::new(Fake::new());
     let mut keeper = Thread::new(&estate);
