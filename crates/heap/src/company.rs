@@ -53,8 +53,8 @@ impl Company {
 }
 
 impl ThreadCache {
-    /// Sends a medium object home by itself that [`ThreadCache::post_medium`] has said this of.
-    /// Fails if it is free already.
+    /// Sends a medium object home by itself that [`ThreadCache::post_medium`] has said this of, or
+    /// [`ThreadCache::hand_over_medium`]. Fails if it is free already.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`]; `place` is where the object is.

@@ -110,7 +110,7 @@ pub struct Watch {
     claims: u64,
     /// Bytes claimed in each of the last ticks, the last one first.
     claimed: [usize; purge::TICKS_REMEMBERED],
-    /// Slabs that were put into pools, and lots of runs that changed threads, likewise.
+    /// Slabs that were put into pools, and lots that changed threads, likewise.
     pooled: [u32; purge::TICKS_REMEMBERED],
     /// Whether what threads have at hand is taken from them.
     reclaims: bool,
