@@ -21,6 +21,11 @@ fn what_sleeping_threads_have_at_hand_returns_as_well() {
 }
 
 #[test]
+fn threads_that_do_little_now_and_then_keep_what_that_takes() {
+    program("lingering").run().succeeded();
+}
+
+#[test]
 fn pages_between_objects_in_use_return_as_well() {
     program("scattered").run().succeeded();
 }

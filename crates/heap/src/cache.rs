@@ -14,6 +14,7 @@
 
 use crate::arena::Arena;
 use crate::class::Class;
+use crate::drain::Drain;
 use crate::exchange::Surplus;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
@@ -89,6 +90,8 @@ pub struct ThreadCache {
     /// Objects that could be put back into magazines so far, of which those go home that bring it
     /// to 0.
     put_back: u16,
+    /// Whether what is in the magazines is to go home.
+    pub(crate) drain: Drain,
     /// Whether it frees far more runs than it claims.
     pub(crate) surplus: Surplus,
     /// Whether the thread has seen that a background thread should be started.
@@ -125,6 +128,7 @@ impl ThreadCache {
             hint: 0,
             holding: Holding::None,
             put_back: 0,
+            drain: Drain::NONE,
             surplus: Surplus::NONE,
             wants_help: false,
             turn: Turn::new(),
@@ -496,6 +500,7 @@ impl ThreadCache {
     #[cold]
     fn find_heap<S: System>(&mut self, arena: &Arena<S>) {
         self.hint = arena.next_hint();
+        self.drain = Drain::begin(&arena.help.asks);
         self.holding = Holding::Shared;
         if let Some(heap) = arena.lease() {
             self.move_into(heap);

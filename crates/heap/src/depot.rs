@@ -136,15 +136,21 @@ impl Depots {
         // Second: in the child of a fork the oldest has a place, whatever comes of the others.
         compiler_fence(Ordering::SeqCst);
         depot.extra = 0;
-        let give_back = |magazine: *mut Magazine| {
-            if !magazine.is_null() {
-                // SAFETY: it was this depot's, and holds nothing that counts.
-                unsafe { arena.magazines.give_back(magazine) };
-            }
-        };
+        let give_back = |magazine: *mut Magazine| give_back(arena, magazine);
         let near = depot.magazines[own..].iter_mut();
         near.for_each(|place| give_back(core::mem::replace(place, ptr::null_mut())));
         depot.drain().for_each(give_back);
+    }
+
+    /// Gives back the magazines of all classes, of which nothing is set aside, so that whoever sets
+    /// something aside next has to look for one first.
+    pub(crate) fn close<S: System>(&mut self, arena: &Arena<S>) {
+        for depot in &mut self.classes {
+            debug_assert_eq!((depot.halves, depot.extra), (0, 0));
+            for place in &mut depot.magazines {
+                give_back(arena, core::mem::replace(place, ptr::null_mut()));
+            }
+        }
     }
 
     /// Sets aside what is in a full magazine, or half of it.
@@ -243,6 +249,14 @@ impl Depots {
             self.make_shallow(arena, class);
         }
         rounds
+    }
+}
+
+/// Gives back a magazine that was in a depot, if it is one. Nothing in it counts.
+fn give_back<S: System>(arena: &Arena<S>, magazine: *mut Magazine) {
+    if !magazine.is_null() {
+        // SAFETY: it was the depot's, which has forgotten it.
+        unsafe { arena.magazines.give_back(magazine) };
     }
 }
 

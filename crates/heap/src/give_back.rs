@@ -178,6 +178,9 @@ impl ThreadCache {
         arena: &Arena<S>,
         class: Class,
     ) -> Result<(), Invalid> {
+        if self.drain_if_asked(arena)? {
+            return Ok(());
+        }
         match self.set_aside(arena, class) {
             SetAside::Done => return Ok(()),
             SetAside::Instead(oldest) => {
@@ -192,7 +195,8 @@ impl ThreadCache {
                 }
                 let given_back = self.give_back(arena, class, objects);
                 self.load(class, Magazine::first_slot(oldest));
-                return given_back.and_then(|()| self.give_back_unused(arena));
+                given_back.and_then(|()| self.give_back_unused(arena))?;
+                return self.drain_if_only_freeing(arena, class);
             }
             SetAside::Not => {}
         }
@@ -202,7 +206,8 @@ impl ThreadCache {
         self.provide_outbox(arena);
         let (old, new) = rounds.split_at(rounds.len() / 2);
         let unwanted = if self.fill(class, new.iter().copied()) { old } else { rounds };
-        self.give_back(arena, class, unwanted)
+        self.give_back(arena, class, unwanted)?;
+        self.drain_if_only_freeing(arena, class)
     }
 
     /// Gives objects of one class back to their slabs: those of the thread's own slabs at once,

@@ -24,6 +24,7 @@ pub mod class;
 mod company;
 mod depot;
 mod direct;
+mod drain;
 mod exchange;
 mod figures;
 mod fit;

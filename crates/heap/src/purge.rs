@@ -16,6 +16,7 @@
 
 use crate::arena::Arena;
 use crate::blocks::ones;
+use crate::drain::Asks;
 use crate::invalid::Invalid;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE, ZONE_BLOCKS};
 use crate::order;
@@ -40,6 +41,8 @@ pub(crate) struct Help {
     would_keep_more: AtomicBool,
     /// Whether it can.
     reclaims: AtomicBool,
+    /// How often threads were asked to send home what is in their magazines.
+    pub(crate) asks: Asks,
 }
 
 /// The state of purging. It is written often: apart from what is read all the time.

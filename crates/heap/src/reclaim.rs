@@ -100,6 +100,7 @@ impl<S: System> Arena<S> {
         if self.hardening.is_on() {
             return Ok(0);
         }
+        self.help.asks.ask();
         self.let_go_of_shared()?;
         // Asked for the first time it takes the system milliseconds: before somebody is summoned.
         if !self.system.barrier() {
@@ -129,6 +130,10 @@ impl<S: System> Arena<S> {
                     let gone = unsafe { self.let_go_of_what_is_at_hand(heap, AT_ONCE, twice) };
                     *taken += usize::from(gone.is_all);
                     is_all = gone.is_all;
+                    if is_all {
+                        // SAFETY: as above.
+                        unsafe { heap.with_depots(|it| it.close(self)) };
+                    }
                 })?;
             }
         }

@@ -70,6 +70,7 @@ impl ThreadCache {
             return object.as_ptr();
         }
         if self.receive(class) {
+            self.drain.note_fetched();
             return self.pop_when_busy(class);
         }
         self.note_fetch(class);
@@ -138,6 +139,7 @@ impl ThreadCache {
     /// Takes objects into the empty magazine of `class`. Fails if there is none, if a signal
     /// handler has put something into it meanwhile, or if there is no memory.
     fn take_into_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
+        self.drain.note_fetched();
         let wanted = self.wanted(class);
         let first = self.unload_magazine(class);
         if first as u8 != EMPTY {

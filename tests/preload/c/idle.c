@@ -168,6 +168,55 @@ static void at_hand(void)
 	settles_at(9 * MIB);
 }
 
+enum { WORKERS = 24, KEPT = 5000, REPLACED = 20 * KEPT, REQUEST = 300 };
+
+static int over;
+
+/* Replaces objects in no order, 5 MiB of them, frees them all, and then does little now and then. */
+static void *work_and_linger(void *number)
+{
+	uint64_t seed = (uintptr_t)number;
+	char **objects = calloc(KEPT, sizeof *objects);
+	for (int i = 0; i < REPLACED; i++) {
+		char **place = &objects[next_random(&seed) % KEPT];
+		size_t size = next_random(&seed) % 2048 + 1;
+		free(*place);
+		*place = malloc(size);
+		CHECK(*place);
+		memset(*place, 1, size);
+	}
+	for (int i = 0; i < KEPT; i++)
+		free(objects[i]);
+	free(objects);
+	pthread_barrier_wait(&barrier); /* all have freed */
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+		char *some[REQUEST];
+		for (int i = 0; i < REQUEST; i++) {
+			some[i] = malloc(next_random(&seed) % 200 + 100);
+			CHECK(some[i]);
+			some[i][0] = 1;
+		}
+		for (int i = 0; i < REQUEST; i++)
+			free(some[i]);
+		pause_shortly();
+	}
+	return NULL;
+}
+
+/* Threads that have hardly anything to do keep what that takes: of 36 MiB 10. */
+static void lingering(void)
+{
+	pthread_t workers[WORKERS];
+	CHECK(pthread_barrier_init(&barrier, NULL, WORKERS + 1) == 0);
+	for (uintptr_t i = 0; i < WORKERS; i++)
+		CHECK(pthread_create(&workers[i], NULL, work_and_linger, (void *)(i + 1)) == 0);
+	pthread_barrier_wait(&barrier);
+	AWAIT(resident() < 20 * MIB);
+	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < WORKERS; i++)
+		CHECK(pthread_join(workers[i], NULL) == 0);
+}
+
 /* Of the 80 MiB half is in slabs with an object in use: but not half of their pages. */
 static void scattered(void)
 {
@@ -286,6 +335,7 @@ int main(int argc, char **argv)
 	static const struct test_case cases[] = {
 		{"memory returns", memory_returns},
 		{"at hand", at_hand},
+		{"lingering", lingering},
 		{"scattered", scattered},
 		{"forbidden", forbidden},
 		{"one thread", one_thread},

@@ -66,6 +66,15 @@ pub const WORTH_WAITING: u16 = 4;
 /// of the smallest, are a fifth at most.
 pub const ALONE_AT_ONCE: u16 = 2048;
 
+/// How often objects of a thread's magazines go home, while it fetches nothing, until it is taken
+/// for one that only frees: after a thousand frees or two, beyond what is set aside.
+pub const GONE_HOME_UNTIL_DRAINED: u8 = 64;
+
+/// Objects that a thread sends home when it drains for which a background thread is to look at the
+/// slabs that they were in: more than what a dozen classes have, so that threads which do the same
+/// all the time do not call for it each time.
+pub const DRAINED_WORTH_A_THREAD: usize = 400;
+
 /// The most full magazines of a class that a heap sets aside in any case.
 pub const DEPOT_LEAST_MOST: usize = 8;
 

@@ -1,5 +1,6 @@
 //! How the heap behaves, by what its callers can observe. One binary, a file for each subject.
 
+mod draining;
 mod exchanging;
 mod faulting;
 mod going_home;

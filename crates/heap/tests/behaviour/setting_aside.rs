@@ -81,10 +81,10 @@ const LONG: usize = 10;
 
 #[test]
 fn objects_that_come_and_go_are_set_aside_however_many_were_at_first() {
-    let estate = Estate::new(Fake::new());
-    let mut thread = Thread::new(&estate);
     let cases = [(16, 15_000), (48, 1500), (100, 5000), (500, 400), (1200, 700), (2000, 450)];
     for (size, count) in cases {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
         let before = out(&estate);
         come_and_go(&mut thread, size, count, 1);
         let at_first = out(&estate) - before;

@@ -10,7 +10,7 @@ use freehold_sys::fake::Fake;
 const SOME: usize = 100;
 
 /// Runs `f` with two threads that share heaps, one for each of two processors.
-fn with_two_that_share(f: impl FnOnce(&Estate<Fake>, Thread<Fake>, Thread<Fake>)) {
+pub(crate) fn with_two_that_share(f: impl FnOnce(&Estate<Fake>, Thread<Fake>, Thread<Fake>)) {
     let estate = Estate::new(Fake::new());
     let mut others: Vec<_> = (0..32).map(|_| Thread::new(&estate)).collect();
     let objects: Vec<_> = others.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
