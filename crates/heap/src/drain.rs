@@ -5,8 +5,8 @@
 //! resident for it: a megabyte or two. So a thread does it itself,
 //!
 //! * when objects of full magazines had to go home again and again, and it has fetched nothing
-//!   meanwhile: threads often come to rest after they have freed all that they had. All magazines
-//!   are emptied each time that one overflows from then on;
+//!   meanwhile: threads often come to rest after they have freed all that they had. From then on
+//!   all others are emptied each time that one overflows;
 //! * and once for each time that it was asked to, instead of setting a full magazine aside. The
 //!   background thread asks whenever it reclaims what threads have at hand, and who has hardly
 //!   anything to do goes on with no more than that takes.
@@ -22,22 +22,47 @@ use crate::class::Class;
 use crate::invalid::Invalid;
 use crate::magazine::MAGAZINES;
 use crate::policy::retain;
-use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
-/// How often threads were asked to drain their magazines. Relaxed everywhere: who finds that out
-/// later does it later.
+/// How often threads were asked to drain their magazines, and what came of it. Relaxed everywhere:
+/// who finds that out later does it later.
 #[derive(Default)]
-pub(crate) struct Asks(AtomicU32);
+pub(crate) struct Asks {
+    count: AtomicU32,
+    /// When one that had drained called the background thread back last, in milliseconds; 0 for
+    /// never.
+    called_back: AtomicU64,
+    /// How often, with little time in between.
+    times: AtomicU32,
+}
 
 impl Asks {
     /// Asks all threads, but for those that come later.
     pub(crate) fn ask(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread that has drained may call the background thread back at this time, which is
+    /// noted then. The others that were asked with it drain while that is there, or on its way.
+    fn may_call_back(&self, milliseconds: u64) -> bool {
+        let before = self.called_back.load(Ordering::Relaxed);
+        let since = if before == 0 { u64::MAX } else { milliseconds.saturating_sub(before) };
+        let times = match since {
+            0..retain::ON_ITS_WAY_MILLISECONDS => return false,
+            retain::CALL_BACK_AFTER_MILLISECONDS.. => 0,
+            _ => self.times.load(Ordering::Relaxed),
+        };
+        if times >= retain::CALLS_BACK {
+            return false;
+        }
+        self.times.store(times + 1, Ordering::Relaxed);
+        self.called_back.store(milliseconds.max(1), Ordering::Relaxed);
+        true
     }
 }
 
@@ -89,8 +114,12 @@ impl ThreadCache {
         if !self.drain.note_overflow(&arena.help.asks) {
             return Ok(false);
         }
-        if self.drain(arena, None)? >= retain::DRAINED_WORTH_A_THREAD {
-            // It has asked, and may have gone since.
+        let drained = self.drain(arena, None)?;
+        // The background thread has asked, and may have gone since.
+        if drained >= retain::DRAINED_WORTH_A_THREAD
+            && !arena.is_helped()
+            && arena.help.asks.may_call_back(arena.system.milliseconds())
+        {
             arena.want_help();
             self.wants_help |= arena.is_help_wanted();
         }

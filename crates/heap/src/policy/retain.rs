@@ -71,9 +71,18 @@ pub const ALONE_AT_ONCE: u16 = 2048;
 pub const GONE_HOME_UNTIL_DRAINED: u8 = 64;
 
 /// Objects that a thread sends home when it drains for which a background thread is to look at the
-/// slabs that they were in: more than what a dozen classes have, so that threads which do the same
-/// all the time do not call for it each time.
+/// slabs that they were in: what a dozen classes have.
 pub const DRAINED_WORTH_A_THREAD: usize = 400;
+
+/// How often it is called back for that, in a row: it asks anew as it comes to its end, and threads
+/// that do the same all the time would call it each time.
+pub const CALLS_BACK: u32 = 3;
+
+/// How long after the last of these the next row may begin.
+pub const CALL_BACK_AFTER_MILLISECONDS: u64 = 10_000;
+
+/// How long it may take until it is there.
+pub const ON_ITS_WAY_MILLISECONDS: u64 = 100;
 
 /// The most full magazines of a class that a heap sets aside in any case.
 pub const DEPOT_LEAST_MOST: usize = 8;

@@ -5,7 +5,10 @@ use crate::sharing::with_two_that_share;
 use crate::support::{Estate, Thread};
 use freehold_heap::class::Class;
 use freehold_heap::magazine::ROUNDS;
-use freehold_heap::policy::retain::{DRAINED_WORTH_A_THREAD, GONE_HOME_UNTIL_DRAINED};
+use freehold_heap::policy::retain::{
+    CALL_BACK_AFTER_MILLISECONDS, CALLS_BACK, DRAINED_WORTH_A_THREAD, GONE_HOME_UNTIL_DRAINED,
+    ON_ITS_WAY_MILLISECONDS,
+};
 use freehold_sys::System;
 use freehold_sys::fake::Fake;
 
@@ -188,13 +191,24 @@ fn who_was_asked_and_has_fetched_something_since_one_overflowed_waits_for_the_ne
 }
 
 #[test]
-fn what_many_magazines_held_is_worth_a_background_thread_that_looks_at_its_slabs() {
+fn what_many_magazines_held_is_worth_a_background_thread_that_looks_at_its_slabs_now_and_then() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
     // Beside another, or nobody would be wanted.
     let (mut other, mut thread) = (Thread::new(&estate), Thread::new(&estate));
     let theirs = other.alloc(FEW).unwrap();
-    for (classes, wanted) in [(5, false), (DRAINED_WORTH_A_THREAD / ROUNDS * 2, true)] {
+    let many = DRAINED_WORTH_A_THREAD / ROUNDS * 2;
+    let (soon, later) = (ON_ITS_WAY_MILLISECONDS, CALL_BACK_AFTER_MILLISECONDS);
+    // Not one that is there, or nobody would be called back when it has gone.
+    let mut cases = vec![(5, 1, false, false), (many, 0, true, false), (many, 0, false, true)];
+    cases.push((many, soon - 1, false, false));
+    cases.push((many, 1, false, true));
+    cases.extend([(many, soon, false, true); CALLS_BACK as usize - 2]);
+    cases.extend([(many, soon, false, false), (many, later - soon, false, true)]);
+    cases.push((many, soon, false, true));
+    for (classes, milliseconds, is_there, wanted) in cases {
+        estate.arena().system().advance(milliseconds);
+        estate.arena().set_helped(is_there);
         let mut objects = alloc_many(&mut thread, 300);
         put_some_at_hand(&mut thread);
         for class in (1..).map(Class).filter(|&class| class != Class::of_small(MANY)).take(classes)
@@ -205,7 +219,8 @@ fn what_many_magazines_held_is_worth_a_background_thread_that_looks_at_its_slabs
         reclaim(&estate);
         thread.cache.take_wish_for_help();
         free_until_drained(&mut thread, &mut objects).expect("nothing went home");
-        assert_eq!(thread.cache.take_wish_for_help(), wanted, "{classes} classes");
+        let wish = thread.cache.take_wish_for_help();
+        assert_eq!(wish, wanted, "{classes} classes, after {milliseconds} ms");
         thread.free_all(objects);
     }
     other.free(theirs);
