@@ -142,7 +142,7 @@ impl ThreadCache {
     /// Empties all magazines, or all but one. Returns how many objects were in them.
     #[cold]
     #[inline(never)]
-    fn drain<S: System>(
+    pub(crate) fn drain<S: System>(
         &mut self,
         arena: &Arena<S>,
         but_for: Option<Class>,

@@ -521,12 +521,8 @@ impl ThreadCache {
     pub fn flush<S: System>(&mut self, arena: &Arena<S>) -> Result<(), Invalid> {
         let gathered = self.let_go_of_gathered(arena);
         self.note_released(arena, gathered);
-        for n in 1..MAGAZINES {
-            let class = Class(n as u8);
-            if self.has_any(class) {
-                let rounds = self.empty(class);
-                self.give_back(arena, class, rounds.as_slice())?;
-            }
+        self.drain(arena, None)?;
+        for class in (1..MAGAZINES as u8).map(Class) {
             while let Some(rounds) = self.heap().and_then(|heap| {
                 // SAFETY: the thread has the lease.
                 unsafe { heap.with_depots(|it| it.empty_one(arena, class)) }

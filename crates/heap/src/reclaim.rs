@@ -6,7 +6,8 @@
 //! stopped it may be hundreds of megabytes. So the background thread, when a program has come to
 //! rest, and now and then otherwise, goes through the heaps and the outboxes that are leased and
 //! takes their holders' turns (`freehold_sync::turn`), one at a time. All that the fast path does
-//! not touch is used in turns only. The magazines, which it does touch, stay with their threads.
+//! not touch is used in turns only. The magazines, which it does touch, stay with their threads,
+//! which are asked to empty them (`drain`).
 //!
 //! A thread that begins a turn meanwhile waits: for as long as it takes to send home what one
 //! thread has. Whoever is called idle and is not has to fetch again what it had.

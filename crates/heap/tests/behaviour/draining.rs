@@ -1,6 +1,6 @@
 //! When a thread sends home what is in its magazines.
 
-use crate::reclaiming::alone;
+use crate::reclaiming::{alone, can_summon};
 use crate::sharing::with_two_that_share;
 use crate::support::{Estate, Thread};
 use freehold_heap::class::Class;
@@ -9,7 +9,6 @@ use freehold_heap::policy::retain::{
     CALL_BACK_AFTER_MILLISECONDS, CALLS_BACK, DRAINED_WORTH_A_THREAD, GONE_HOME_UNTIL_DRAINED,
     ON_ITS_WAY_MILLISECONDS,
 };
-use freehold_sys::System;
 use freehold_sys::fake::Fake;
 
 /// Of objects that are freed by the thousand, of those of which some lie in a magazine meanwhile,
@@ -230,8 +229,7 @@ fn what_many_magazines_held_is_worth_a_background_thread_that_looks_at_its_slabs
 fn what_was_taken_from_the_depot_has_no_place_there_until_its_thread_has_drained() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     let mut thread = Thread::new(&estate);

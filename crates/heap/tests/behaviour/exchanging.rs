@@ -1,13 +1,12 @@
 //! Runs that one thread claims and another frees.
 
 use crate::hot_runs::claimed;
-use crate::reclaiming::alone;
+use crate::reclaiming::{alone, can_summon};
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::layout::GRANULE;
 use freehold_heap::policy::purge::TICK_MILLISECONDS;
 use freehold_heap::policy::retain::{HOT_RUN_BYTES_MOST, Resident, exchanged_runs};
 use freehold_heap::purge::Watch;
-use freehold_sys::System;
 use freehold_sys::fake::Fake;
 use std::collections::BTreeSet;
 
@@ -258,8 +257,7 @@ fn what_a_thread_has_gathered_goes_back_when_it_trims_and_when_it_ends() {
 fn what_a_thread_has_gathered_is_taken_from_it_when_the_program_rests() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     estate.arena().set_helped(true);

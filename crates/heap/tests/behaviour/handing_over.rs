@@ -1,14 +1,13 @@
 //! Medium objects that one thread allocates and another frees.
 
 use crate::many_threads::trade_beside;
-use crate::reclaiming::alone;
+use crate::reclaiming::{alone, can_summon};
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::class::{MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::policy::purge::TICK_MILLISECONDS;
 use freehold_heap::policy::retain;
 use freehold_heap::purge::Watch;
-use freehold_sys::System;
 use freehold_sys::fake::Fake;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -329,8 +328,7 @@ fn what_a_thread_has_gathered_goes_home_in_the_child_of_a_fork_as_does_what_wait
 fn what_a_thread_has_gathered_is_taken_from_it_when_the_program_rests() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     let (mut maker, mut freer) = (Thread::new(&estate), Thread::new(&estate));

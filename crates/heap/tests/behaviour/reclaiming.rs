@@ -20,6 +20,15 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether something can be taken from a thread here. If not, says that the test is skipped.
+pub(crate) fn can_summon(estate: &Estate<Fake>) -> bool {
+    let can = estate.arena().system().barrier();
+    if !can {
+        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    }
+    can
+}
+
 /// Reclaims until all is over; how often something was taken from a thread. `None` without a
 /// barrier.
 fn reclaim(estate: &Estate<Fake>, over: &AtomicBool) -> Option<usize> {
@@ -117,8 +126,7 @@ fn nobody_gets_an_object_twice_while_it_is_taken_what_busy_threads_have_at_hand(
 fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     estate.arena().set_helped(true);
@@ -151,8 +159,7 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
 fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     let mut thread = Thread::new(&estate);
@@ -172,8 +179,7 @@ fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
 fn of_a_program_that_goes_on_what_sleepers_have_at_hand_goes_back_now_and_then() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
-    if !estate.arena().system().barrier() {
-        eprintln!("skipped: no membarrier(2) here, or a filter of system calls");
+    if !can_summon(&estate) {
         return;
     }
     estate.arena().set_helped(true);
