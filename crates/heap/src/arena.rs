@@ -152,8 +152,10 @@ impl Plan {
         let heaps = part(before + size_of::<Arena<S>>() + zone_bytes);
         let arena = heaps + before;
         let far_bits = part(granules * size_of::<FarBits>());
+        part(Stock::<Magazine>::link_bytes(left));
         let magazines = part(Stock::<Magazine>::bytes(left));
         let maps = part(leases.maps() * granules.next_multiple_of(page));
+        part(Stock::<Outbox>::link_bytes(left));
         let outboxes = part(Stock::<Outbox>::bytes(left));
         part(granules * size_of::<Remote>());
         let blocks = part(meet + blocks * size_of::<BlockEntry>()) + meet;
@@ -616,8 +618,10 @@ mod tests {
             tables.locals - locals..tables.locals,
             tables.tags..tables.tags + granules * size_of::<Tag>(),
             tables.far_bits..tables.far_bits + granules * size_of::<FarBits>(),
+            plan.magazines - Stock::<Magazine>::link_bytes(left)..plan.magazines,
             plan.magazines..plan.magazines + Stock::<Magazine>::bytes(left),
             plan.maps..plan.maps + maps,
+            plan.outboxes - Stock::<Outbox>::link_bytes(left)..plan.outboxes,
             plan.outboxes..plan.outboxes + Stock::<Outbox>::bytes(left),
             tables.remotes - remotes..tables.remotes,
             tables.blocks..tables.blocks + blocks * size_of::<BlockEntry>(),

@@ -153,6 +153,19 @@ impl Depots {
         }
     }
 
+    /// Gives back all magazines, those never used as well, and forgets what was noted. Nothing is
+    /// set aside, nor was since it was found that nothing is.
+    pub(crate) fn empty_out<S: System>(&mut self, arena: &Arena<S>) {
+        self.close(arena);
+        for depot in &mut self.classes {
+            // Some may have been added that were too few for a place to count.
+            depot.drain().for_each(|magazine| give_back(arena, magazine));
+        }
+        self.fresh.give_back(arena);
+        // SAFETY: zeros are valid for each of its fields.
+        *self = unsafe { core::mem::zeroed() };
+    }
+
     /// Sets aside what is in a full magazine, or half of it.
     ///
     /// # Safety

@@ -44,8 +44,10 @@ struct Mail {
     receives: AtomicBool,
     /// Whether the leaseholder has taken anything of it since the inboxes were closed last.
     answers: AtomicBool,
-    /// Whether magazines have been made.
+    /// Whether magazines have been made, and not been given back since.
     furnished: AtomicBool,
+    /// Whether a thread has had the lease since what the heap has was purged last.
+    worn: AtomicBool,
     /// The small classes that leaseholders have used, a bit each. Used by the leaseholder alone;
     /// all accesses are Relaxed, since the lease orders them.
     used: AtomicU64,
@@ -62,7 +64,7 @@ pub struct Heap {
     pub(crate) lock: Lock,
     id: u16,
     exclusive: bool,
-    /// Whether a thread has the lease.
+    /// Whether a thread has the lease. Changes with the lock held.
     leased: AtomicBool,
     /// Which thread that is.
     pub(crate) holder: Holder,
@@ -147,6 +149,12 @@ impl<'a> Held<'a> {
         Some(unsafe { &mut *self.heap.depots.get() })
     }
 
+    /// Notes that no thread has the lease from now on.
+    pub(crate) fn end_lease(&mut self) {
+        // Relaxed: who relies on it holds the lock.
+        self.heap.leased.store(false, Ordering::Relaxed);
+    }
+
     /// The heap.
     pub(crate) fn heap(&self) -> &'a Heap {
         self.heap
@@ -180,10 +188,14 @@ impl Heap {
         }
     }
 
-    /// Notes whether a thread has the lease.
-    pub(crate) fn note_leased(&self, leased: bool) {
-        // Relaxed: a hint of how many threads there are; after a fork there is one to read it.
-        self.leased.store(leased, Ordering::Relaxed);
+    /// Notes that a thread has the lease from now on: with the lock held, so that it waits for who
+    /// is purging what the heap has.
+    pub(crate) fn begin_lease(&self) {
+        self.lock.hold(|| {
+            // Relaxed: who relies on them holds the lock.
+            self.leased.store(true, Ordering::Relaxed);
+            self.mail.worn.store(true, Ordering::Relaxed);
+        });
     }
 
     /// Its number.
@@ -198,7 +210,8 @@ impl Heap {
 
     /// Whether a thread has the lease.
     pub(crate) fn is_leased(&self) -> bool {
-        // Relaxed: asked by the holder of the leases' lock after a fork, when there is one thread.
+        // Relaxed: asked by the holder of this lock, or after a fork, when there is one thread; or
+        // it is a hint of how many threads there are.
         self.leased.load(Ordering::Relaxed)
     }
 
@@ -258,7 +271,8 @@ impl Heap {
     }
 
     /// Takes the magazine of a class away, for the leaseholder. The first time magazines are made
-    /// for all classes at once, so that threads that start together do not wait for each other.
+    /// for all classes at once, if nobody has left any, so that threads that start together do not
+    /// wait for each other.
     pub(crate) fn take_magazine<S: System>(
         &self,
         arena: &Arena<S>,
@@ -273,9 +287,12 @@ impl Heap {
             // SAFETY: two fields beside each other, atomics and a cell, that are the leaseholder's,
             // who is here and at neither of them; the system says how large its pages are.
             unsafe { touch(from, bytes, arena.system.page_size()) };
-            let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
-            for (i, place) in self.magazines[1..].iter().enumerate() {
-                place.store(first.wrapping_add(i).addr(), Ordering::Relaxed);
+            // Those that others have given back come first, one at a time.
+            if arena.magazines.has_no_idle() {
+                let first = arena.magazines.make(&arena.system, SMALL_CLASSES)?;
+                for (i, place) in self.magazines[1..].iter().enumerate() {
+                    place.store(first.wrapping_add(i).addr(), Ordering::Relaxed);
+                }
             }
             self.mail.furnished.store(true, Ordering::Relaxed);
         }
@@ -283,7 +300,7 @@ impl Heap {
         let magazine = place.load(Ordering::Relaxed);
         place.store(0, Ordering::Relaxed);
         match magazine {
-            // Lost with a thread that vanished in a fork.
+            // Given back, or lost with a thread that vanished in a fork.
             0 => arena.magazines.lease(&arena.system),
             address => Some(at(address)),
         }
@@ -317,6 +334,51 @@ impl Heap {
         let before = place.load(Ordering::Relaxed);
         place.store(magazine.addr(), Ordering::Relaxed);
         (before != 0).then(|| at(before))
+    }
+
+    /// Whether a thread has had the lease since what the heap has was purged last.
+    pub(crate) fn is_worn(&self) -> bool {
+        // Relaxed: a hint, and who relies on it holds the lock.
+        self.mail.worn.load(Ordering::Relaxed)
+    }
+
+    /// Notes that what the heap has is purged, and that it has no magazines from now on.
+    pub(crate) fn note_purged(&self) {
+        // Relaxed: who relies on them holds the lock, or has the lease, which begins with that.
+        self.mail.worn.store(false, Ordering::Relaxed);
+        self.mail.furnished.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes out the empty magazines that it has. For the leaseholder, in whose turn all inboxes
+    /// have been closed, or who keeps others from leasing.
+    pub(crate) fn take_spares(&self) -> impl Iterator<Item = *mut Magazine> {
+        let own = self.magazines.iter().map(|place| {
+            let magazine = place.load(Ordering::Relaxed);
+            if magazine != 0 {
+                place.store(0, Ordering::Relaxed);
+            }
+            magazine
+        });
+        let own = own.filter(|&magazine| magazine != 0);
+        own.chain(self.inboxes.iter().flat_map(Inbox::take_spares)).map(at)
+    }
+
+    /// Forgets which objects were hot, none of which is any longer.
+    ///
+    /// # Safety
+    /// The caller has the leaseholder's turn, or keeps others from leasing.
+    pub(crate) unsafe fn forget_near_slots(&self) {
+        // SAFETY: the caller's promise.
+        let slots = unsafe { &mut *self.near_slots.get() };
+        for slot in slots.as_flattened_mut().iter_mut().filter(|slot| **slot != 0) {
+            *slot = 0;
+        }
+    }
+
+    /// Where it is: from where to where.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        let from = core::ptr::from_ref(self).expose_provenance();
+        (from, from + size_of::<Self>())
     }
 
     /// Takes a full magazine out of the inbox, and leaves the spare one there, if there is one.

@@ -104,7 +104,7 @@ impl<S: System> Arena<S> {
             None => self.make_exclusive()?,
         };
         self.leases.leased.fetch_add(1, Ordering::Relaxed);
-        heap.note_leased(true);
+        heap.begin_lease();
         Some(heap)
     }
 
@@ -118,7 +118,7 @@ impl<S: System> Arena<S> {
         let id = idle.pop(|id| &self.heap(id as u16).link)?;
         let heap = self.heap(id as u16);
         self.leases.leased.fetch_add(1, Ordering::Relaxed);
-        heap.note_leased(true);
+        heap.begin_lease();
         Some(heap)
     }
 
@@ -136,8 +136,8 @@ impl<S: System> Arena<S> {
         let mut held = heap.hold();
         self.let_go_of_slabs(&mut held);
         released += held.account.total_released();
+        held.end_lease();
         drop(held);
-        heap.note_leased(false);
         self.leases.leased.fetch_sub(1, Ordering::Relaxed);
         self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);
         released

@@ -35,6 +35,7 @@ mod guard;
 mod handover;
 pub mod hardened;
 pub mod heap;
+mod heap_purge;
 mod hot;
 mod hot_runs;
 pub mod invalid;

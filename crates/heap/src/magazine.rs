@@ -16,7 +16,7 @@ use crate::class::SMALL_CLASSES;
 use crate::layout::at;
 use crate::stock::Stocked;
 use core::ptr;
-use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use freehold_sync::atomic::{AtomicUsize, Ordering};
 use freehold_sys::System;
 
 /// Numbers of small classes, and one for "none".
@@ -47,10 +47,8 @@ pub enum Kept {
 /// A magazine. Its slots belong to who has it, and so does the count.
 #[repr(C, align(256))]
 pub(crate) struct Magazine {
-    /// The link of the stack of those that nobody has.
-    link: AtomicU32,
     /// How many objects are in it, while it is in an inbox.
-    count: AtomicU32,
+    count: AtomicUsize,
     slots: [AtomicUsize; SLOTS - 1],
 }
 
@@ -80,12 +78,12 @@ impl Magazine {
     /// Notes for the next user how many objects are in it.
     pub(crate) fn note_rounds(&self, rounds: usize) {
         // Relaxed: read by who takes the magazine out of an inbox.
-        self.count.store(rounds as u32, Ordering::Relaxed);
+        self.count.store(rounds, Ordering::Relaxed);
     }
 
     /// How many objects the last user left in it.
     pub(crate) fn noted_rounds(&self) -> usize {
-        (self.count.load(Ordering::Relaxed) as usize).min(ROUNDS)
+        self.count.load(Ordering::Relaxed).min(ROUNDS)
     }
 
     /// Puts objects into an empty magazine whose next free slot is `first`, as many as there is
@@ -165,10 +163,6 @@ impl Stocked for Magazine {
     unsafe fn make_at(_place: *mut Self) {
         // Zeros will do, and what is not used is not touched.
     }
-
-    fn link(&self) -> &AtomicU32 {
-        &self.link
-    }
 }
 
 /// Magazines that are made at once, so that threads that start together do not wait for each other.
@@ -194,8 +188,21 @@ impl Fresh {
             self.first = arena.magazines.make(&arena.system, AT_ONCE)?;
             self.left = AT_ONCE;
         }
-        self.left -= 1;
+        self.take_one()
+    }
+
+    /// Takes one of those that are left.
+    fn take_one(&mut self) -> Option<*mut Magazine> {
+        self.left = self.left.checked_sub(1)?;
         Some(self.first.wrapping_add(self.left))
+    }
+
+    /// Gives back all that are left.
+    pub(crate) fn give_back<S: System>(&mut self, arena: &Arena<S>) {
+        while let Some(magazine) = self.take_one() {
+            // SAFETY: it was made for who has these, and nobody has used it.
+            unsafe { arena.magazines.give_back(magazine) };
+        }
     }
 }
 

@@ -21,7 +21,6 @@ use crate::policy::{grow, retain};
 use crate::reclaim::Holder;
 use crate::stock::Stocked;
 use crate::tables::{FAR_WORDS, NEAR_WORDS};
-use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
 /// Sets of slots; a slab's objects go to one of the [`WAYS`] slots of its set.
@@ -143,8 +142,6 @@ pub(crate) struct Outbox {
     fresh: Fresh,
     /// For each class objects that go to another heap's inbox.
     parcels: [Parcel; MAGAZINES],
-    /// The link of the stack of outboxes that no thread has.
-    link: AtomicU32,
     /// Runs, and medium objects of each class, that others are to have.
     pub(crate) gathered: Gathered,
     pub(crate) gathered_medium: GatheredOfClasses,
@@ -182,10 +179,6 @@ impl Stocked for Outbox {
                 parcels.add(n).write(Parcel::none(Class(n as u8)));
             }
         }
-    }
-
-    fn link(&self) -> &AtomicU32 {
-        &self.link
     }
 }
 

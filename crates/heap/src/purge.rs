@@ -291,7 +291,7 @@ impl<S: System> Arena<S> {
         }
         if watch.reclaims && (at_rest || tick.is_multiple_of(purge::TICKS_TO_RECLAIM)) {
             // SAFETY: whoever made this watch has promised what that needs.
-            unsafe { self.reclaim()? };
+            unsafe { self.reclaim(at_rest)? };
             // The slabs that came into pools by that are no sign of somebody at work.
             self.begin_tick(tick);
         }
@@ -316,6 +316,7 @@ impl<S: System> Arena<S> {
         self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
         if at_rest {
             self.purge_tables();
+            self.purge_heaps();
         }
         Ok(!at_rest)
     }

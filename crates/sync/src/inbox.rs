@@ -129,6 +129,20 @@ impl Inbox {
         }
     }
 
+    /// Takes the spare magazines out of a closed inbox. Only for who has it to himself: the
+    /// leaseholder, or who keeps others from leasing.
+    pub fn take_spares(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|slot| {
+            // Relaxed: closed slots are changed by nobody else.
+            let spare = slot.load(Ordering::Relaxed);
+            debug_assert!(spare & STATE == CLOSED);
+            if spare != 0 {
+                slot.store(0, Ordering::Relaxed);
+            }
+            Some(spare).filter(|&spare| spare != 0)
+        })
+    }
+
     /// Closes the inbox, and calls `empty` for each full magazine, which is empty afterwards. Only
     /// for the leaseholder.
     pub fn close(&self, mut empty: impl FnMut(usize)) {
@@ -212,5 +226,9 @@ mod tests {
         assert!(!inbox.is_open());
         inbox.open();
         assert_eq!((inbox.put(B, SLOTS), inbox.put(B, SLOTS)), (Some(A), Some(0)));
+        inbox.close(|_| ());
+        let spares: std::vec::Vec<_> = inbox.take_spares().collect();
+        assert_eq!(spares, [B, B]);
+        assert_eq!(inbox.take_spares().next(), None);
     }
 }

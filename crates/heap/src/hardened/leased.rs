@@ -5,7 +5,6 @@ use super::waiting::Waiting;
 use crate::arena::Arena;
 use crate::stock::Stocked;
 use core::ptr::NonNull;
-use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
 /// What is leased to a thread.
@@ -24,10 +23,6 @@ impl Stocked for Leased {
 
     unsafe fn make_at(_place: *mut Self) {
         // Zeros: nothing waits. The rest is written when it is leased.
-    }
-
-    fn link(&self) -> &AtomicU32 {
-        &self.thread.link
     }
 }
 

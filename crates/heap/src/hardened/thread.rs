@@ -18,13 +18,10 @@ use crate::medium::Given;
 use crate::tables::RUN;
 use core::num::NonZeroUsize;
 use core::ptr;
-use freehold_sync::atomic::AtomicU32;
 use freehold_sys::System;
 
 /// What a thread has at hand in hardened mode.
 pub struct Thread {
-    /// The link of the stack of those that no thread has.
-    pub(super) link: AtomicU32,
     /// Where objects come from and go to.
     pub cache: ThreadCache,
     /// The arena's.
@@ -166,7 +163,6 @@ impl Thread {
         let mut random =
             Random::new(arena.secret().mix(number as u64 ^ arena.system.milliseconds() << 32));
         Self {
-            link: AtomicU32::new(0),
             cache: ThreadCache::new(),
             secret: arena.secret(),
             choice: random.below(64) as u32,

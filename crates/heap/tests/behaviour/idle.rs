@@ -264,6 +264,32 @@ fn the_tables_of_blocks_that_nobody_uses_are_returned_at_rest() {
 }
 
 #[test]
+fn what_waits_for_the_next_threads_is_returned_at_rest_and_serves_them_as_before() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let (mut watch, mut purged) = (Watch::default(), Vec::new());
+    for _ in 0..4 {
+        let mut threads: Vec<_> = (0..8).map(|_| Thread::new(&estate)).collect();
+        for size in (16..40_000).step_by(499) {
+            for n in 0..8 {
+                let objects: Vec<_> = (0..70).map(|_| threads[n].alloc(size).unwrap()).collect();
+                let (mine, given) = objects.split_at(35);
+                threads[n].free_all(mine.iter().copied());
+                threads[(n + 1) % 8].free_all(given.iter().copied());
+            }
+        }
+        drop(threads);
+        let before = purged_of_tables(&estate);
+        while tick(&estate, &mut watch).1 {}
+        // SAFETY: all threads are gone.
+        assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
+        purged.push(purged_of_tables(&estate) - before);
+    }
+    // Of each heap, with its outbox and its magazines, at least half of what it takes at its first.
+    assert!(purged.iter().all(|&bytes| bytes > 8 * (32 << 10)), "{purged:?}");
+}
+
+#[test]
 fn no_tables_are_purged_where_the_region_has_no_blocks_to_offer_meanwhile() {
     // Of 96 MiB, or 48 blocks, 18 and 40 are committed then.
     for (blocks, is_purged) in [(16, true), (40, false)] {

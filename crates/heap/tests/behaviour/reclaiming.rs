@@ -29,13 +29,17 @@ pub(crate) fn can_summon(estate: &Estate<Fake>) -> bool {
     can
 }
 
-/// Reclaims until all is over; how often something was taken from a thread. `None` without a
-/// barrier.
+/// Reclaims until all is over, and purges what threads and heaps that rest have, in every second
+/// round; how often something was taken from a thread. `None` without a barrier.
 fn reclaim(estate: &Estate<Fake>, over: &AtomicBool) -> Option<usize> {
-    let mut taken = 0;
+    let (mut taken, mut at_rest) = (0, false);
     while !over.load(SeqCst) {
         // SAFETY: the threads stay where they are, and mark themselves.
-        taken += unsafe { estate.arena().reclaim() }.unwrap();
+        taken += unsafe { estate.arena().reclaim(at_rest) }.unwrap();
+        if at_rest {
+            estate.arena().purge_heaps();
+        }
+        at_rest = !at_rest;
         // Or whoever has waited would be called again before it is awake.
         thread::sleep(Duration::from_micros(10));
     }
@@ -156,6 +160,34 @@ fn a_thread_that_does_nothing_gives_up_what_it_has_at_hand_and_goes_on_later() {
 }
 
 #[test]
+fn what_a_sleeping_thread_and_its_heap_need_for_it_is_returned_as_well() {
+    let _alone = alone();
+    let estate = Estate::new(Fake::new());
+    if !can_summon(&estate) {
+        return;
+    }
+    let mut threads = [const { () }; 4].map(|()| Thread::new(&estate));
+    let purged = || estate.arena().system().purged();
+    // SAFETY: all is done by this thread, one thing after the other.
+    let reclaim = |at_rest| unsafe { estate.arena().reclaim(at_rest) }.unwrap();
+    for _ in 0..3 {
+        for n in 0..threads.len() {
+            for size in (16..2048).step_by(48).chain(SIZES) {
+                let objects: Vec<_> = (0..100).map(|_| threads[n].alloc(size).unwrap()).collect();
+                threads[(n + 1) % 4].free_all(objects);
+            }
+        }
+        let before = purged();
+        assert_eq!(reclaim(false), 8, "four heaps and outboxes");
+        assert_eq!(purged(), before, "the program is not at rest");
+        reclaim(true);
+        // Four pages of places and bits for objects of others, inboxes of ten KiB, and depots.
+        let more = purged() - before;
+        assert!(more >= 4 * 8 * estate.arena().system().page_size(), "{more} bytes");
+    }
+}
+
+#[test]
 fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
     let _alone = alone();
     let estate = Estate::new(Fake::new());
@@ -171,7 +203,7 @@ fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
     let out = |estate: &Estate<Fake>| unsafe { estate.arena().check() }.objects_out;
     assert!(out(&estate) >= 1900);
     // SAFETY: as above.
-    assert_eq!(unsafe { estate.arena().reclaim() }.unwrap(), 2, "a heap and an outbox");
+    assert_eq!(unsafe { estate.arena().reclaim(false) }.unwrap(), 2, "a heap and an outbox");
     assert!(out(&estate) <= ROUNDS, "{} are left", out(&estate));
 }
 
