@@ -84,14 +84,14 @@ pub struct Heap {
     /// Used by the leaseholder alone without a lock, or with the lock held if the heap is shared.
     pub(crate) medium: UnsafeCell<MediumBins>,
     /// Slots for hot medium objects. Used by way of the bins alone.
-    near_slots: UnsafeCell<NearSlots>,
+    pub(crate) near_slots: UnsafeCell<NearSlots>,
     /// For each small class, what other threads have freed of this heap's and sent to it. Open
     /// while a thread has the lease and has allocated in the class.
-    inboxes: [Inbox; SMALL_CLASSES + 1],
+    pub(crate) inboxes: [Inbox; SMALL_CLASSES + 1],
     /// Empty magazines, which change hands with the heap: for each class one, or 0. While the
     /// leaseholder has one of a class, the one here is spare, for its inbox. Used by the
     /// leaseholder alone; all accesses are Relaxed, since the lease orders them.
-    magazines: [AtomicUsize; SMALL_CLASSES + 1],
+    pub(crate) magazines: [AtomicUsize; SMALL_CLASSES + 1],
     /// Full magazines for each class. Used by the leaseholder alone, or with the lock held if the
     /// heap is shared.
     depots: UnsafeCell<Depots>,
@@ -347,38 +347,6 @@ impl Heap {
         // Relaxed: who relies on them holds the lock, or has the lease, which begins with that.
         self.mail.worn.store(false, Ordering::Relaxed);
         self.mail.furnished.store(false, Ordering::Relaxed);
-    }
-
-    /// Takes out the empty magazines that it has. For the leaseholder, in whose turn all inboxes
-    /// have been closed, or who keeps others from leasing.
-    pub(crate) fn take_spares(&self) -> impl Iterator<Item = *mut Magazine> {
-        let own = self.magazines.iter().map(|place| {
-            let magazine = place.load(Ordering::Relaxed);
-            if magazine != 0 {
-                place.store(0, Ordering::Relaxed);
-            }
-            magazine
-        });
-        let own = own.filter(|&magazine| magazine != 0);
-        own.chain(self.inboxes.iter().flat_map(Inbox::take_spares)).map(at)
-    }
-
-    /// Forgets which objects were hot, none of which is any longer.
-    ///
-    /// # Safety
-    /// The caller has the leaseholder's turn, or keeps others from leasing.
-    pub(crate) unsafe fn forget_near_slots(&self) {
-        // SAFETY: the caller's promise.
-        let slots = unsafe { &mut *self.near_slots.get() };
-        for slot in slots.as_flattened_mut().iter_mut().filter(|slot| **slot != 0) {
-            *slot = 0;
-        }
-    }
-
-    /// Where it is: from where to where.
-    pub(crate) fn place(&self) -> (usize, usize) {
-        let from = core::ptr::from_ref(self).expose_provenance();
-        (from, from + size_of::<Self>())
     }
 
     /// Takes a full magazine out of the inbox, and leaves the spare one there, if there is one.

@@ -17,6 +17,7 @@ use crate::magazine::Magazine;
 use crate::outbox::Outbox;
 use crate::policy::purge;
 use freehold_sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use freehold_sync::inbox::Inbox;
 use freehold_sys::System;
 
 impl<S: System> Arena<S> {
@@ -95,6 +96,40 @@ impl<S: System> Arena<S> {
     }
 }
 
+impl Heap {
+    /// Takes out the empty magazines that it has. For the leaseholder, in whose turn all inboxes
+    /// have been closed, or who keeps others from leasing.
+    fn take_spares(&self) -> impl Iterator<Item = *mut Magazine> {
+        let own = self.magazines.iter().map(|place| {
+            let magazine = place.load(Ordering::Relaxed);
+            if magazine != 0 {
+                place.store(0, Ordering::Relaxed);
+            }
+            magazine
+        });
+        let own = own.filter(|&magazine| magazine != 0);
+        own.chain(self.inboxes.iter().flat_map(Inbox::take_spares)).map(at)
+    }
+
+    /// Forgets which objects were hot, none of which is any longer.
+    ///
+    /// # Safety
+    /// The caller has the leaseholder's turn, or keeps others from leasing.
+    unsafe fn forget_near_slots(&self) {
+        // SAFETY: the caller's promise.
+        let slots = unsafe { &mut *self.near_slots.get() };
+        for slot in slots.as_flattened_mut().iter_mut().filter(|slot| **slot != 0) {
+            *slot = 0;
+        }
+    }
+
+    /// Where it is: from where to where.
+    fn place(&self) -> (usize, usize) {
+        let from = core::ptr::from_ref(self).expose_provenance();
+        (from, from + size_of::<Self>())
+    }
+}
+
 /// Whether so many bytes are zero, the page at a place.
 ///
 /// # Safety
@@ -155,7 +190,9 @@ mod tests {
     }
 
     fn end_all(arena: &Arena<Fake>, threads: Vec<ThreadCache>) {
-        threads.into_iter().for_each(|mut cache| cache.end(arena).unwrap());
+        for mut cache in threads {
+            cache.end(arena).unwrap();
+        }
     }
 
     fn resident(arena: &Arena<Fake>, (from, to): (usize, usize)) -> usize {

@@ -369,7 +369,7 @@ mod tests {
             let mut other = None;
             stock.purge_idle(&system, |_| {
                 assert!(stock.lease_idle().is_none());
-                let lease = || stock.lease(&system).map(|magazine| magazine.addr());
+                let lease = || stock.lease(&system).map(<*mut Magazine>::addr);
                 // It waits, or comes late: with neither is one more made.
                 other.get_or_insert_with(|| scope.spawn(lease));
                 std::thread::sleep(std::time::Duration::from_millis(20));
