@@ -13,6 +13,7 @@ use crate::invalid::Invalid;
 use crate::layout::{GRANULE, at};
 use crate::magazine::{EMPTY, FULL, Magazine, ROUNDS, SLOT};
 use crate::policy::retain;
+use core::hint::assert_unchecked;
 use core::ptr::NonNull;
 use freehold_sys::System;
 
@@ -148,22 +149,21 @@ impl ThreadCache {
         }
     }
 
-    /// Keeps a freed object whose magazine is full, by setting half of that aside, if there is room
-    /// for it in a magazine of the depot. Does nothing else, for who is in a hurry.
+    /// Keeps a freed object of a class whose magazine is full, by setting half of that aside, if
+    /// there is room for it in a magazine of the depot. Does nothing else, for who is in a hurry.
     ///
     /// # Safety
-    /// As for [`ThreadCache::keep`].
+    /// [`ThreadCache::keep`] has said so of the object, with this class, which is a small one.
     #[inline]
     #[must_use]
-    pub unsafe fn push_after_setting_aside(&mut self, region: usize, address: usize) -> bool {
+    pub unsafe fn push_after_setting_aside(&mut self, class: Class, address: usize) -> bool {
         let Some(heap) = self.heap() else { return false };
-        let Some(class) = self.kept_class(region, address) else { return false };
+        // SAFETY: the caller's promise.
+        unsafe { assert_unchecked(class.is_small()) };
         // SAFETY: as in `pop_set_aside`.
         unsafe {
             heap.with_depots(|depots| {
-                if !depots.has_room(class) {
-                    return false;
-                }
+                let Some(room) = depots.room(class) else { return false };
                 let top = self.unload_magazine(class);
                 if top as u8 != FULL {
                     self.load_again(class, top);
@@ -172,7 +172,7 @@ impl ThreadCache {
                 let own = Magazine::of_slot(top);
                 // SAFETY: the thread has the magazine, which is full, and in no other hands until
                 // it is loaded; there is room for half of it, and then in it.
-                depots.set_half_aside(class, own);
+                depots.set_half_aside(class, own, room);
                 let next = Magazine::slot_after(own, HALF);
                 at::<usize>(next).write(address);
                 self.load(class, next + SLOT);

@@ -315,7 +315,7 @@ impl ThreadCache {
     pub unsafe fn keep(&mut self, region: usize, address: usize) -> Kept {
         match self.kept_class(region, address) {
             Some(class) if self.push(class, address) => Kept::Done,
-            Some(_) => Kept::Full,
+            Some(class) => Kept::Full(class),
             None => Kept::No,
         }
     }

@@ -29,6 +29,7 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::{UNIT, at};
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
+use core::mem::offset_of;
 use core::ptr;
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sys::System;
@@ -204,22 +205,20 @@ impl Depots {
         self.classes[usize::from(class.0)].halves > 0
     }
 
-    /// Whether half a magazine of a class can be set aside, without another one for it.
+    /// Where half a magazine of a class can be set aside, if it can be without another one for it.
     #[inline]
-    pub(crate) fn has_room(&mut self, class: Class) -> bool {
-        let depot = &mut self.classes[usize::from(class.0)];
-        let half = usize::from(depot.halves) / 2;
-        depot.free_halves(class) > 0 && !depot.place(class, half).is_null()
+    pub(crate) fn room(&mut self, class: Class) -> Option<Room> {
+        self.classes[usize::from(class.0)].room(class)
     }
 
     /// Sets aside the older half of a full magazine, whose newer half takes its place in it.
     ///
     /// # Safety
-    /// The caller has it, it is full, and there is room ([`Depots::has_room`]).
+    /// The caller has it, it is full, and this is where there is [room](Depots::room) now.
     #[inline]
-    pub(crate) unsafe fn set_half_aside(&mut self, class: Class, full: *mut Magazine) {
+    pub(crate) unsafe fn set_half_aside(&mut self, class: Class, full: *mut Magazine, room: Room) {
         // SAFETY: the caller's promise.
-        unsafe { self.classes[usize::from(class.0)].set_half_aside(class, full) };
+        unsafe { self.classes[usize::from(class.0)].set_half_aside(full, room) };
     }
 
     /// Fills half of an empty magazine with what was set aside last, if anything was.
@@ -284,6 +283,10 @@ fn place_in(magazine: *mut Magazine, n: usize) -> *mut *mut Magazine {
     at(Magazine::slot_after(magazine, n))
 }
 
+/// Where half a magazine can be set aside.
+#[derive(Clone, Copy)]
+pub(crate) struct Room(*mut Half);
+
 /// What became of a full magazine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exchanged {
@@ -293,9 +296,12 @@ pub(crate) enum Exchanged {
     ForOldest,
 }
 
+/// The slots of half a magazine. The second half comes right after the first.
+type Half = [usize; HALF];
+
 /// The slots of the first or the second half of a magazine.
 #[inline]
-fn half(magazine: *mut Magazine, n: usize) -> *mut [usize; HALF] {
+fn half(magazine: *mut Magazine, n: usize) -> *mut Half {
     at(Magazine::slot_after(magazine, n * HALF))
 }
 
@@ -312,22 +318,30 @@ const _: () = {
 /// on come the full ones, in the order in which they were set aside, and one that may be half full;
 /// then empty ones; then places never used, which are null. How many places there are changes only
 /// while none has anything.
+#[repr(C, align(64))]
 struct Depot {
-    magazines: [*mut Magazine; NEAR],
-    /// The places beyond these are slots of magazines, and those stand in the slots of these.
-    shelves: [*mut Magazine; SHELVES],
-    /// How many magazines' slots are places.
-    racks: u16,
-    oldest: u16,
+    /// Where the half was that was set aside last when there were so many of them: where it is if
+    /// there are as many now.
+    last: *mut Half,
+    last_of: u16,
     /// Halves with objects.
     halves: u16,
+    oldest: u16,
     /// Places beyond those that the class has in any case.
     extra: u16,
     /// How many halves were given back for want of room since some were missed last.
     overflowed: u16,
+    /// How many magazines' slots are places.
+    racks: u16,
     /// Whether anything was set aside or taken since it was looked whether that is so.
     is_used: bool,
+    /// The places beyond those below are slots of magazines, and those stand in the slots of these.
+    shelves: [*mut Magazine; SHELVES],
+    magazines: [*mut Magazine; NEAR],
 }
+
+// What every step looks at is on one line.
+const _: () = assert!(offset_of!(Depot, magazines) <= 64 && size_of::<Depot>() == 128);
 
 impl Depot {
     /// Without magazines.
@@ -411,8 +425,43 @@ impl Depot {
 
     /// The slots of half `n` from the oldest on, if its place has a magazine.
     #[inline]
-    fn half(&mut self, class: Class, n: usize) -> *mut [usize; HALF] {
+    fn half(&mut self, class: Class, n: usize) -> *mut Half {
         half(*self.place(class, n / 2), n % 2)
+    }
+
+    /// The half that was set aside last, if it is known where that is.
+    #[inline]
+    fn last(&self) -> Option<*mut Half> {
+        (self.halves > 0 && self.last_of == self.halves).then_some(self.last)
+    }
+
+    /// Notes where the half is that is the last one when there are so many.
+    #[inline]
+    fn note_last(&mut self, last: *mut Half, halves: u16) {
+        self.last_of = 0;
+        // Each after the one before: in the child of a fork the place is that of so many.
+        compiler_fence(Ordering::SeqCst);
+        self.last = last;
+        compiler_fence(Ordering::SeqCst);
+        self.last_of = halves;
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Where the next half can be set aside, if there is room in a magazine that is there.
+    #[inline]
+    fn room(&mut self, class: Class) -> Option<Room> {
+        if !self.halves.is_multiple_of(2)
+            && let Some(last) = self.last()
+        {
+            // It is a first half, and the second one comes right after it.
+            return Some(Room(last.wrapping_add(1)));
+        }
+        if self.free_halves(class) == 0 {
+            return None;
+        }
+        let n = usize::from(self.halves);
+        let magazine = *self.place(class, n / 2);
+        (!magazine.is_null()).then(|| Room(half(magazine, n % 2)))
     }
 
     /// Takes what is in a full magazine for what is in the oldest, if there is no room; else
@@ -443,6 +492,9 @@ impl Depot {
             unsafe {
                 Magazine::slots(oldest, ROUNDS).swap_with_slice(Magazine::slots(full, ROUNDS));
             };
+            // The one that comes last from now on is another one.
+            self.last_of = 0;
+            compiler_fence(Ordering::SeqCst);
             let next = usize::from(self.oldest) + 1;
             self.oldest = if next < places { next as u16 } else { 0 };
             return Some(Exchanged::ForOldest);
@@ -456,10 +508,11 @@ impl Depot {
                 break;
             }
         }
-        for _ in 0..halves {
+        for n in before..before + halves {
+            let room = Room(self.half(class, n));
             // SAFETY: the caller's promise for the first, after which what is left is in the first
             // half; there is room, and a magazine in its place now.
-            unsafe { self.set_half_aside(class, full) };
+            unsafe { self.set_half_aside(full, room) };
         }
         Some(Exchanged::For(halves * HALF))
     }
@@ -467,16 +520,18 @@ impl Depot {
     /// Takes the first half of a magazine, and moves what is in the other one there.
     ///
     /// # Safety
-    /// The caller has it, it has objects there, and the half after those with objects has a
-    /// magazine.
+    /// The caller has it, it has objects there, and there is room in the half after those with
+    /// objects.
     #[inline]
-    unsafe fn set_half_aside(&mut self, class: Class, full: *mut Magazine) {
+    unsafe fn set_half_aside(&mut self, full: *mut Magazine, Room(room): Room) {
         // SAFETY: the caller's magazine, and one of this depot.
         unsafe {
-            self.half(class, self.halves.into()).write(half(full, 0).read());
+            room.write(half(full, 0).read());
             half(full, 0).write(half(full, 1).read());
         }
-        self.halves += 1;
+        let halves = self.halves + 1;
+        self.note_last(room, halves);
+        self.halves = halves;
         self.is_used = true;
     }
 
@@ -486,11 +541,16 @@ impl Depot {
     /// The caller has it, and nothing in that half.
     #[inline]
     unsafe fn take_half(&mut self, class: Class, empty: *mut Magazine, n: usize) -> bool {
-        let Some(last) = self.halves.checked_sub(1) else { return false };
-        self.halves = last;
+        let Some(left) = self.halves.checked_sub(1) else { return false };
+        let last = self.last().unwrap_or_else(|| self.half(class, left.into()));
+        self.halves = left;
         self.is_used = true;
         // SAFETY: the caller's magazine, and one of this depot, which has objects there.
-        unsafe { half(empty, n).write(self.half(class, last.into()).read()) };
+        unsafe { half(empty, n).write(last.read()) };
+        if !left.is_multiple_of(2) {
+            // It was a second half.
+            self.note_last(last.wrapping_sub(1), left);
+        }
         true
     }
 
@@ -563,6 +623,15 @@ mod tests {
                 if seed >> 40 & 1 == 0 {
                     let most = 1 + (seed >> 41 & 1);
                     own.put(0, next..);
+                    if let Some(room) = depot.room(class).filter(|_| seed >> 42 & 1 == 0) {
+                        // SAFETY: the test's magazine, and full.
+                        unsafe { depot.set_half_aside(own.0, room) };
+                        model.extend(next..next + HALF);
+                        let kept: Vec<_> = (next + HALF..next + ROUNDS).collect();
+                        assert_eq!(own.objects(HALF), kept);
+                        next += ROUNDS;
+                        continue;
+                    }
                     let lease = || {
                         leased.push(Own::new());
                         leased.last().map(|magazine| magazine.0)

@@ -12,7 +12,7 @@
 //! check.
 
 use crate::arena::Arena;
-use crate::class::SMALL_CLASSES;
+use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::at;
 use crate::stock::Stocked;
 use core::ptr;
@@ -38,8 +38,8 @@ pub(crate) const FULL: u8 = (BYTES - SLOT) as u8;
 pub enum Kept {
     /// It is in its magazine.
     Done,
-    /// It is one that the thread keeps, but its magazine is full.
-    Full,
+    /// It is one of this class that the thread keeps, but its magazine is full.
+    Full(Class),
     /// It is not one that the thread keeps, as far as the fast path can tell.
     No,
 }

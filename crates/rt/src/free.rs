@@ -38,7 +38,7 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]
-pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, granule: usize) {
+pub unsafe extern "C" fn deallocate_mapped(object: *mut u8, _: usize, _: usize, granule: usize) {
     // SAFETY: there is one: a map that reaches anything is that of a heap of it, which the thread
     // has leased. In a mode no thread leases one for its own storage.
     let arena = unsafe { process::existing_arena().unwrap_unchecked() };
@@ -97,17 +97,18 @@ unsafe fn deallocate_after_all(object: *mut u8, cache: &mut ThreadCache) {
     unsafe { deallocate_rarely(object) }
 }
 
-/// Takes an object back that the fast path would have kept if its magazine were not full.
+/// Takes an object of a class back that the fast path would have kept if its magazine were not
+/// full.
 ///
 /// # Safety
-/// As for [`deallocate`].
+/// As for [`deallocate`]; it is of that small class.
 #[inline(never)]
-pub unsafe extern "C" fn deallocate_in_full(object: *mut u8) {
+pub unsafe extern "C" fn deallocate_in_full(object: *mut u8, class: usize) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
     if !cache.is_busy() && cache.try_set_busy() {
-        // SAFETY: the caller gives the object up; the region is that of the process's one arena.
-        let kept = unsafe { cache.push_after_setting_aside(process::region(), object.addr()) };
+        // SAFETY: the caller's promise.
+        let kept = unsafe { cache.push_after_setting_aside(Class(class as u8), object.addr()) };
         cache.set_busy(false);
         if kept {
             return;

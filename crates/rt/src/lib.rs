@@ -108,7 +108,7 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
     unsafe {
         match (*tls::local()).cache.keep(process::region(), object.addr()) {
             Kept::Done => {}
-            Kept::Full => free::deallocate_in_full(object),
+            Kept::Full(class) => free::deallocate_in_full(object, class.0.into()),
             Kept::No if object.is_null() => {}
             Kept::No => free::deallocate(object),
         }

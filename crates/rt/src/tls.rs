@@ -122,23 +122,23 @@ macro_rules! naked_deallocate {
     () => {
         core::arch::naked_asm!(
             concat!("mov rax, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
-            "mov rsi, rdi",
-            "sub rsi, qword ptr [rip + {region}]",
-            "shr rsi, {shift}", // the granule
-            "cmp rsi, qword ptr fs:[rax + {limit}]",
+            "mov rcx, rdi",
+            "sub rcx, qword ptr [rip + {region}]",
+            "shr rcx, {shift}", // the granule
+            "cmp rcx, qword ptr fs:[rax + {limit}]",
             "jae 2f",
             "mov rdx, qword ptr fs:[rax + {map}]",
-            "movzx ecx, byte ptr [rdx + rsi]", // the class
+            "movzx esi, byte ptr [rdx + rcx]", // the class
             "mov edx, edi",
             "and edx, {mask}", // the offset, as the region begins with a multiple of that
-            "imul edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
-            "cmp edx, dword ptr fs:[rax + rcx * 4 + {magic}]",
+            "imul edx, dword ptr fs:[rax + rsi * 4 + {magic}]",
+            "cmp edx, dword ptr fs:[rax + rsi * 4 + {magic}]",
             "jae {mapped}",
-            "mov rdx, qword ptr fs:[rax + rcx * 8 + {tops}]",
+            "mov rdx, qword ptr fs:[rax + rsi * 8 + {tops}]",
             "mov qword ptr [rdx], rdi",
             "add dl, {slot}",
             "jz {full}",
-            "mov qword ptr fs:[rax + rcx * 8 + {tops}], rdx",
+            "mov qword ptr fs:[rax + rsi * 8 + {tops}], rdx",
             "ret",
             "2:",
             "test rdi, rdi",

@@ -91,8 +91,8 @@ impl<'a, S: System> Thread<'a, S> {
                 return Ok(());
             }
             self.in_turn(|cache, arena| {
-                if kept == Kept::Full {
-                    let kept = cache.push_after_setting_aside(region, address);
+                if let Kept::Full(class) = kept {
+                    let kept = cache.push_after_setting_aside(class, address);
                     return if kept { Ok(()) } else { cache.keep_in_full(arena, address) };
                 }
                 if cache.put_back_last(arena, address) {
