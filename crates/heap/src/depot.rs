@@ -143,22 +143,15 @@ impl Depots {
         depot.drain().for_each(give_back);
     }
 
-    /// Gives back the magazines of all classes, of which nothing is set aside, so that whoever sets
-    /// something aside next has to look for one first.
+    /// Gives back all magazines, those never used as well, so that whoever sets something aside
+    /// next has to look for one first, and forgets what was noted. Nothing is set aside, nor was
+    /// since it was found that nothing is.
     pub(crate) fn close<S: System>(&mut self, arena: &Arena<S>) {
         for depot in &mut self.classes {
             debug_assert_eq!((depot.halves, depot.extra), (0, 0));
             for place in &mut depot.magazines {
                 give_back(arena, core::mem::replace(place, ptr::null_mut()));
             }
-        }
-    }
-
-    /// Gives back all magazines, those never used as well, and forgets what was noted. Nothing is
-    /// set aside, nor was since it was found that nothing is.
-    pub(crate) fn empty_out<S: System>(&mut self, arena: &Arena<S>) {
-        self.close(arena);
-        for depot in &mut self.classes {
             // Some may have been added that were too few for a place to count.
             depot.drain().for_each(|magazine| give_back(arena, magazine));
         }

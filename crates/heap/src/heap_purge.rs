@@ -2,13 +2,14 @@
 //!
 //! A heap that waits for the next thread has some ten pages that were used by the last one: places
 //! for objects at hand, inboxes, depots, its map, and empty magazines, which take as much again. Of
-//! a program that had a hundred threads these are megabytes. So, when the program has come to rest,
-//! the heap gives back its magazines, and the pages of it that say nothing are purged; then those
-//! of magazines and outboxes that nobody has.
+//! a program that had a hundred threads these are megabytes. So, whenever the background thread
+//! reclaims, such a heap gives back its magazines, and the pages of it that say nothing are purged;
+//! then those of magazines and outboxes that nobody has. So do the heap and the outbox of a thread
+//! from which what it has at hand is [taken](Arena::reclaim).
 //!
-//! Invariants: a heap is purged with its lock held while nobody has the lease, which begins with
-//! that lock held; and a page of a heap, a map or an outbox is purged only if it is zero, so that
-//! whoever reads it sees no difference.
+//! Invariants: a heap is purged in its holder's turn; or with its lock held while nobody has the
+//! lease, which begins with that lock held. And a page of a heap, a map or an outbox is purged only
+//! if it is zero, so that whoever reads it sees no difference.
 
 use crate::arena::Arena;
 use crate::heap::Heap;
@@ -51,7 +52,7 @@ impl<S: System> Arena<S> {
         heap.take_spares().for_each(give_back);
         // SAFETY: the caller's promise.
         unsafe {
-            heap.with_depots(|it| it.empty_out(self));
+            heap.with_depots(|it| it.close(self));
             heap.forget_near_slots();
         }
         let (from, to) = heap.place();

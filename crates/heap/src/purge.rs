@@ -289,9 +289,10 @@ impl<S: System> Arena<S> {
         if at_rest {
             self.release_ready();
         }
-        if watch.reclaims && (at_rest || tick.is_multiple_of(purge::TICKS_TO_RECLAIM)) {
+        let is_time = at_rest || tick.is_multiple_of(purge::TICKS_TO_RECLAIM);
+        if watch.reclaims && is_time {
             // SAFETY: whoever made this watch has promised what that needs.
-            unsafe { self.reclaim(at_rest)? };
+            unsafe { self.reclaim()? };
             // The slabs that came into pools by that are no sign of somebody at work.
             self.begin_tick(tick);
         }
@@ -316,6 +317,8 @@ impl<S: System> Arena<S> {
         self.purge_within(if at_rest { Slabs::All } else { Slabs::LongPooled }, tick);
         if at_rest {
             self.purge_tables();
+        }
+        if is_time {
             self.purge_heaps();
         }
         Ok(!at_rest)

@@ -88,16 +88,15 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends home what threads have at hand that are not in the allocator at the moment, and what
-    /// the shared heaps have. Where the program is at rest, the pages go back to the system as well
-    /// in which they keep it. Returns how many heaps and outboxes that was taken from. Fails if
-    /// something had been freed twice.
+    /// the shared heaps have, and the pages in which they keep it back to the system. Returns how
+    /// many heaps and outboxes that was taken from. Fails if something had been freed twice.
     ///
     /// # Safety
     /// No thread uses this arena meanwhile. Or else every cache of this arena, from when it first
     /// leases to its end, stays where it is, and its thread is
     /// [marked as busy](ThreadCache::set_busy) in whatever it does with it but for
     /// [`ThreadCache::pop`] and [`ThreadCache::keep`].
-    pub unsafe fn reclaim(&self, at_rest: bool) -> Result<usize, Invalid> {
+    pub unsafe fn reclaim(&self) -> Result<usize, Invalid> {
         // In hardened mode objects wait elsewhere, and threads do not say when they are in.
         if self.hardening.is_on() {
             return Ok(0);
@@ -111,15 +110,15 @@ impl<S: System> Arena<S> {
         let mut taken = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            self.reclaim_heaps(at_rest, &mut taken)?;
-            self.reclaim_outboxes(at_rest, &mut taken)?;
+            self.reclaim_heaps(&mut taken)?;
+            self.reclaim_outboxes(&mut taken)?;
         }
         Ok(taken)
     }
 
     /// # Safety
     /// As for [`Arena::reclaim`].
-    unsafe fn reclaim_heaps(&self, at_rest: bool, taken: &mut usize) -> Result<(), Invalid> {
+    unsafe fn reclaim_heaps(&self, taken: &mut usize) -> Result<(), Invalid> {
         for heap in self.all_heaps().filter(|heap| heap.is_exclusive()) {
             let holder = || heap.holder.turn();
             let mut is_all = false;
@@ -132,12 +131,9 @@ impl<S: System> Arena<S> {
                     let gone = unsafe { self.let_go_of_what_is_at_hand(heap, AT_ONCE, twice) };
                     *taken += usize::from(gone.is_all);
                     is_all = gone.is_all;
-                    if is_all && at_rest {
+                    if is_all {
                         // SAFETY: as above.
                         unsafe { self.purge_heap(heap) };
-                    } else if is_all {
-                        // SAFETY: as above.
-                        unsafe { heap.with_depots(|it| it.close(self)) };
                     }
                 })?;
             }
@@ -147,17 +143,15 @@ impl<S: System> Arena<S> {
 
     /// # Safety
     /// As for [`Arena::reclaim`].
-    unsafe fn reclaim_outboxes(&self, at_rest: bool, taken: &mut usize) -> Result<(), Invalid> {
+    unsafe fn reclaim_outboxes(&self, taken: &mut usize) -> Result<(), Invalid> {
         for outbox in self.outboxes.all() {
             // SAFETY: outboxes are never unmade, and whoever has this one uses the rest of it.
             let holder = || unsafe { (*outbox).holder.turn() };
             self.in_turn_of(holder, |twice| {
                 // SAFETY: this is the holder's turn, as for heaps, and the reference ends with it.
                 self.empty_outbox(unsafe { &mut *outbox }, twice);
-                if at_rest {
-                    // SAFETY: as above.
-                    unsafe { self.purge_outbox(outbox) };
-                }
+                // SAFETY: as above.
+                unsafe { self.purge_outbox(outbox) };
                 *taken += 1;
             })?;
         }

@@ -133,7 +133,7 @@ fn nor_is_who_uses_what_others_send_it() {
 /// Has the background thread's work done for idle threads, and all threads asked.
 fn reclaim(estate: &Estate<Fake>) {
     // SAFETY: no thread uses the arena meanwhile.
-    unsafe { estate.arena().reclaim(false) }.unwrap();
+    unsafe { estate.arena().reclaim() }.unwrap();
 }
 
 #[test]

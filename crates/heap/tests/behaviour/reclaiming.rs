@@ -29,17 +29,14 @@ pub(crate) fn can_summon(estate: &Estate<Fake>) -> bool {
     can
 }
 
-/// Reclaims until all is over, and purges what threads and heaps that rest have, in every second
-/// round; how often something was taken from a thread. `None` without a barrier.
+/// Reclaims until all is over, and purges what heaps have that nobody does; how often something was
+/// taken from a thread. `None` without a barrier.
 fn reclaim(estate: &Estate<Fake>, over: &AtomicBool) -> Option<usize> {
-    let (mut taken, mut at_rest) = (0, false);
+    let mut taken = 0;
     while !over.load(SeqCst) {
         // SAFETY: the threads stay where they are, and mark themselves.
-        taken += unsafe { estate.arena().reclaim(at_rest) }.unwrap();
-        if at_rest {
-            estate.arena().purge_heaps();
-        }
-        at_rest = !at_rest;
+        taken += unsafe { estate.arena().reclaim() }.unwrap();
+        estate.arena().purge_heaps();
         // Or whoever has waited would be called again before it is awake.
         thread::sleep(Duration::from_micros(10));
     }
@@ -168,8 +165,6 @@ fn what_a_sleeping_thread_and_its_heap_need_for_it_is_returned_as_well() {
     }
     let mut threads = [0; 4].map(|_| Thread::new(&estate));
     let purged = || estate.arena().system().purged();
-    // SAFETY: all is done by this thread, one thing after the other.
-    let reclaim = |at_rest| unsafe { estate.arena().reclaim(at_rest) }.unwrap();
     for _ in 0..3 {
         for n in 0..threads.len() {
             for size in (16..2048).step_by(48).chain(SIZES) {
@@ -178,9 +173,8 @@ fn what_a_sleeping_thread_and_its_heap_need_for_it_is_returned_as_well() {
             }
         }
         let before = purged();
-        assert_eq!(reclaim(false), 8, "four heaps and outboxes");
-        assert_eq!(purged(), before, "the program is not at rest");
-        reclaim(true);
+        // SAFETY: all is done by this thread, one thing after the other.
+        assert_eq!(unsafe { estate.arena().reclaim() }.unwrap(), 8, "four heaps and outboxes");
         // Of each thread nine pages of its heap, its map among them, and four of its outbox.
         let more = purged() - before;
         assert!(more > 4 * 10 * estate.arena().system().page_size(), "{more} bytes");
@@ -203,7 +197,7 @@ fn however_much_a_thread_has_set_aside_all_of_it_goes_back() {
     let out = |estate: &Estate<Fake>| unsafe { estate.arena().check() }.objects_out;
     assert!(out(&estate) >= 1900);
     // SAFETY: as above.
-    assert_eq!(unsafe { estate.arena().reclaim(false) }.unwrap(), 2, "a heap and an outbox");
+    assert_eq!(unsafe { estate.arena().reclaim() }.unwrap(), 2, "a heap and an outbox");
     assert!(out(&estate) <= ROUNDS, "{} are left", out(&estate));
 }
 
