@@ -61,9 +61,13 @@ impl<T: Stocked> Stock<T> {
         Self::with_place(rank, place, Self::bytes(address_space_left))
     }
 
-    /// Bytes of address space to set aside for all that there may be: a number of steps.
+    /// Bytes of address space to set aside for all that there may be: a number of steps, of which
+    /// one is left for their links where there are no more of them than that.
     pub(crate) fn bytes(address_space_left: usize) -> usize {
-        grow::stock(T::MOST * size_of::<T>(), address_space_left) / STEP * STEP
+        let with_links = T::MOST * (size_of::<T>() + size_of::<AtomicU32>());
+        let most = grow::stock(with_links, address_space_left);
+        let bytes = most.saturating_sub(Self::links(most).next_multiple_of(STEP)) / STEP * STEP;
+        bytes.min(T::MOST * size_of::<T>())
     }
 
     /// Bytes of address space to set aside before them.
