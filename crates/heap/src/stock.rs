@@ -61,13 +61,11 @@ impl<T: Stocked> Stock<T> {
         Self::with_place(rank, place, Self::bytes(address_space_left))
     }
 
-    /// Bytes of address space to set aside for all that there may be: a number of steps, of which
-    /// one is left for their links where there are no more of them than that.
+    /// Bytes of address space to set aside for all that there may be: a number of steps, so that
+    /// they take no more with their links than [`grow::stock`] allows.
     pub(crate) fn bytes(address_space_left: usize) -> usize {
-        let with_links = T::MOST * (size_of::<T>() + size_of::<AtomicU32>());
-        let most = grow::stock(with_links, address_space_left);
-        let bytes = most.saturating_sub(Self::links(most).next_multiple_of(STEP)) / STEP * STEP;
-        bytes.min(T::MOST * size_of::<T>())
+        let most = grow::stock(T::MOST * size_of::<T>(), address_space_left);
+        (most - Self::links(most)) / STEP * STEP
     }
 
     /// Bytes of address space to set aside before them.
