@@ -64,8 +64,8 @@ impl<T: Stocked> Stock<T> {
     /// Bytes of address space to set aside for all that there may be: a number of steps, so that
     /// they take no more with their links than [`grow::stock`] allows.
     pub(crate) fn bytes(address_space_left: usize) -> usize {
-        let most = grow::stock(T::MOST * size_of::<T>(), address_space_left);
-        (most - Self::links(most)) / STEP * STEP
+        let most = grow::stock(T::MOST * size_of::<T>(), address_space_left) / STEP * STEP;
+        most - Self::links(most).next_multiple_of(STEP)
     }
 
     /// Bytes of address space to set aside before them.
