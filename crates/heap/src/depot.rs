@@ -29,7 +29,6 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::{UNIT, at};
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
-use core::mem::offset_of;
 use core::ptr;
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sys::System;
@@ -311,8 +310,8 @@ const _: () = {
 /// The magazines of one class: a ring of as many places as there may be full ones. From the oldest
 /// on come the full ones, in the order in which they were set aside, and one that may be half full;
 /// then empty ones; then places never used, which are null. How many places there are changes only
-/// while none has anything.
-#[repr(C, align(64))]
+/// while none has anything. What every step looks at comes first, side by side.
+#[repr(C)]
 struct Depot {
     /// Where the half was that was set aside last when there were so many of them: where it is if
     /// there are as many now.
@@ -333,9 +332,6 @@ struct Depot {
     shelves: [*mut Magazine; SHELVES],
     magazines: [*mut Magazine; NEAR],
 }
-
-// What every step looks at is on one line.
-const _: () = assert!(offset_of!(Depot, magazines) <= 64 && size_of::<Depot>() == 128);
 
 impl Depot {
     /// Without magazines.

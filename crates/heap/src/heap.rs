@@ -60,7 +60,8 @@ struct Mail {
 #[repr(C, align(4096))]
 pub struct Heap {
     /// Protects `attached`, and all the slabs in it. The leaseholder takes it on slow paths only,
-    /// where it is nearly always free; others take it to fork, or because the heap is shared.
+    /// where it is nearly always free; others take it to fork, because the heap is shared, or to
+    /// purge what the heap has while nobody has the lease, which begins with it.
     pub(crate) lock: Lock,
     id: u16,
     exclusive: bool,
@@ -98,6 +99,7 @@ pub struct Heap {
 }
 
 const _: () = assert!(offset_of!(Heap, medium) + MediumBins::MADE_BYTES <= 4096);
+const _: () = assert!(size_of::<Heap>() <= 10 * 4096);
 
 // SAFETY: each field says which lock or which thread it belongs to; the rest is atomic.
 unsafe impl Sync for Heap {}

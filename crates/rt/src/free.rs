@@ -34,7 +34,8 @@ pub unsafe extern "C" fn deallocate(object: *mut u8) {
 /// As [`deallocate`], for an object in a granule that the thread's map reaches.
 ///
 /// # Safety
-/// As for [`deallocate`]; `granule` is the object's, and below the limit of the thread's map.
+/// As for [`deallocate`]; `granule` is the object's, and below the limit of the thread's map. (The
+/// two before it are what the fast path has in those registers.)
 #[cfg(target_arch = "x86_64")]
 #[cold]
 #[inline(never)]

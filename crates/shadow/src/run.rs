@@ -191,6 +191,7 @@ impl<'a> Sequence<'a> {
             _ => {
                 arena.purge_within_slabs();
                 arena.purge_all();
+                arena.purge_heaps();
             }
         }
     }

@@ -76,7 +76,7 @@ pub const TICKS_IN_POOL: u32 = 50;
 pub const TICKS_TO_RECLAIM: u32 = 20;
 
 /// Pages of a heap's map of which it is looked whether they can be purged: of 4 KiB they tell of
-/// 16 GiB. Of a larger program the others matter little, and there may be many.
+/// 8 GiB. Of a larger program the others matter little, and there may be many.
 pub const MAP_PAGES_LOOKED_AT: usize = 64;
 
 /// The bytes that may be claimed in a [tick](TICK_MILLISECONDS), when these were in the last ones.
