@@ -6,7 +6,9 @@
 
 use crate::cache::ThreadCache;
 use crate::reclaim::SUMMONS;
+use core::mem::offset_of;
 use freehold_sync::atomic::{Ordering, compiler_fence};
+use freehold_sync::turn::Turn;
 
 impl ThreadCache {
     /// Whether the thread is inside a slow path.
@@ -14,13 +16,15 @@ impl ThreadCache {
         self.turn.is_in()
     }
 
-    /// Marks the thread as inside a slow path, unless another thread is taking what this one has at
-    /// hand at the moment.
+    /// Marks the thread as inside a slow path, unless it is in one already, which a signal handler
+    /// may have interrupted, or what some thread has at hand is being taken at the moment.
     #[inline(always)]
     #[must_use]
     pub fn try_set_busy(&mut self) -> bool {
         compiler_fence(Ordering::SeqCst);
-        let begun = self.turn.try_begin(&SUMMONS);
+        let base = core::ptr::from_mut(self).cast();
+        // SAFETY: this thread's turn is there.
+        let begun = unsafe { Turn::try_begin_at::<{ offset_of!(Self, turn) }>(base, &SUMMONS) };
         compiler_fence(Ordering::SeqCst);
         begun
     }

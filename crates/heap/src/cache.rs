@@ -20,6 +20,7 @@ use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::{EMPTY, FULL, Kept, MAGAZINES, Magazine, Rounds, SLOT};
+use crate::medium::MediumBins;
 use crate::outbox::Outbox;
 use crate::watch::Watch;
 use core::mem::offset_of;
@@ -77,6 +78,8 @@ pub struct ThreadCache {
     /// The map of the heap: a class for every granule whose objects the thread keeps.
     pub map: usize,
     heap: *const Heap,
+    /// The medium objects that the heap has at hand; null where there is no heap.
+    bins: *mut MediumBins,
     pub(crate) outbox: *mut Outbox,
     /// For each class whether its magazine was last empty rather than full.
     pub(crate) emptied: u64,
@@ -121,6 +124,7 @@ impl ThreadCache {
             limit: 0,
             map: 0,
             heap: ptr::null(),
+            bins: ptr::null_mut(),
             outbox: ptr::null_mut(),
             emptied: 0,
             watch: Watch::new(),
@@ -475,6 +479,15 @@ impl ThreadCache {
         unsafe { self.heap.as_ref() }
     }
 
+    /// The medium objects that this thread has; none if it has no heap of its own.
+    #[inline(always)]
+    pub(crate) fn medium_bins(&mut self) -> Option<&mut MediumBins> {
+        // SAFETY: heaps are never unmade while their arena is in use. This thread is the heap's
+        // leaseholder, and is not at the bins already: a signal handler that interrupts it there
+        // finds it busy.
+        unsafe { self.bins.as_mut() }
+    }
+
     /// Where the thread begins to look for a shared heap that is free.
     pub(crate) fn hint(&self) -> u16 {
         self.hint
@@ -517,7 +530,7 @@ impl ThreadCache {
 
     fn move_into(&mut self, heap: &Heap) {
         self.holding = Holding::Exclusive;
-        self.heap = ptr::from_ref(heap);
+        (self.heap, self.bins) = (ptr::from_ref(heap), heap.medium.get());
         heap.holder.begin(&self.turn);
         self.use_map_of(heap);
     }
@@ -560,7 +573,7 @@ impl ThreadCache {
             }
         }
         let heap = self.heap();
-        self.heap = ptr::null();
+        (self.heap, self.bins) = (ptr::null(), ptr::null_mut());
         if let Some(heap) = heap {
             // SAFETY: leased to this thread, which has just forgotten it.
             let released = unsafe { arena.end_lease(heap) };

@@ -38,13 +38,10 @@ pub struct Class(pub u8);
 pub struct Info {
     /// Bytes in an object.
     pub size: u32,
-    /// `ceil(2^32 / size)`: an offset is a multiple of the size if and only if offset times magic,
-    /// modulo 2^32, is below magic. Holds for offsets below a granule and sizes to [`SMALL_MAX`].
+    /// `ceil(2^32 / size)`: an offset in a slab times this, divided by 2^32, is the number of the
+    /// object there, and what is left is below the magic if and only if the offset is a multiple of
+    /// the size ([`divides_by_magic`]).
     pub magic: u32,
-    /// `ceil(2^40 / size)` times 2^24: an offset in a slab times this, divided by 2^64, is the
-    /// number of the object there. Holds for offsets to 2^18 and sizes to 2^15, since
-    /// 2^18 * 2^15 < 2^40.
-    reciprocal: u64,
     /// Bytes that the objects of a slab take up.
     pub span: u32,
     /// Objects in a slab.
@@ -65,7 +62,7 @@ impl Info {
     /// How many objects fit into so many bytes of a slab.
     #[inline]
     pub(crate) fn objects_in(&self, bytes: usize) -> usize {
-        ((u128::from(self.reciprocal) * bytes as u128) >> 64) as usize
+        ((u64::from(self.magic) * bytes as u64) >> 32) as usize
     }
 }
 
@@ -172,7 +169,7 @@ impl Class {
     #[inline]
     pub(crate) fn starts(self) -> Starts {
         let info = self.info();
-        Starts { reciprocal: info.reciprocal, capacity: info.capacity.into() }
+        Starts { magic: info.magic, capacity: info.capacity.into() }
     }
 }
 
@@ -180,7 +177,7 @@ impl Class {
 /// nearer.
 #[derive(Clone, Copy)]
 pub(crate) struct Starts {
-    reciprocal: u64,
+    magic: u32,
     capacity: u32,
 }
 
@@ -188,10 +185,9 @@ impl Starts {
     /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
     #[inline]
     pub(crate) fn object_at(self, offset: usize) -> Option<usize> {
-        let product = u128::from(self.reciprocal) * offset as u128;
-        // Below the reciprocal is what multiples of the size leave over, and nothing else does.
-        let starts = (product as u64) < self.reciprocal;
-        let number = (product >> 64) as usize;
+        let product = u64::from(self.magic) * offset as u64;
+        let starts = (product as u32) < self.magic;
+        let number = (product >> 32) as usize;
         (starts && number < self.capacity as usize).then_some(number)
     }
 }
@@ -252,7 +248,6 @@ pub(crate) const fn info(n: usize) -> Info {
         return Info {
             size: 0,
             magic: 0,
-            reciprocal: 0,
             span: 0,
             capacity: 0,
             granules: 0,
@@ -270,7 +265,6 @@ pub(crate) const fn info(n: usize) -> Info {
     Info {
         size: size as u32,
         magic: (1_u64 << 32).div_ceil(size as u64) as u32,
-        reciprocal: (1_u64 << 40).div_ceil(size as u64) << 24,
         span: (capacity * size) as u32,
         capacity: capacity as u16,
         granules: granules as u8,
@@ -281,6 +275,16 @@ pub(crate) const fn info(n: usize) -> Info {
     }
 }
 
+/// Whether [`Info::magic`] tells what it is to of all offsets in so many granules. Of `n` objects
+/// and `rest` bytes more the product is `n` times 2^32, and `n * error + rest * magic`: which has
+/// to be less than 2^32 for each rest, and less than the magic where there is none.
+const fn divides_by_magic(size: usize, granules: usize) -> bool {
+    let magic = (1_u64 << 32).div_ceil(size as u64);
+    let error = magic * size as u64 - (1 << 32);
+    let most = (granules * GRANULE / size) as u64;
+    (most + 1) * error < magic
+}
+
 /// For as many classes as a byte can name, so that none is out of bounds: those that there are not
 /// have objects nowhere.
 static INFO: [Info; 1 << u8::BITS] = {
@@ -288,6 +292,7 @@ static INFO: [Info; 1 << u8::BITS] = {
     let mut n = 1;
     while n < CLASSES {
         all[n] = info(n);
+        assert!(divides_by_magic(all[n].size as usize, all[n].granules as usize));
         n += 1;
     }
     all

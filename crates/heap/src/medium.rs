@@ -11,13 +11,14 @@ use crate::free::InSlab;
 use crate::heap::{Heap, Held};
 use crate::hot::{AllHot, Hot, NEAR, Received};
 use crate::invalid::Invalid;
-use crate::layout::Granule;
+use crate::layout::{GRANULE, Granule};
 use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
 use crate::reclaim::LetGo;
 use crate::tables::{Part, SlabLocal};
 use crate::tally::{Account, Tally};
+use core::hint::select_unpredictable;
 use freehold_sync::word::{Mask, Pushed, State};
 use freehold_sys::System;
 
@@ -181,11 +182,13 @@ impl MediumBins {
     ) -> Result<(), Option<usize>> {
         let slab = Granule(g.0 - part.delta());
         let AtHand { bin, hot, starts } = &mut self.at_hand[Class(part.class()).medium_index()];
-        let Some(index) = starts.object_at(object - arena.tables.address(slab)) else {
+        // The region begins at a multiple of a granule.
+        let offset = object % GRANULE + part.delta() as usize * GRANULE;
+        let Some(index) = starts.object_at(offset) else {
             return Err(None);
         };
         // One test for both.
-        let here = if bin.slab == slab { bin.free } else { 0 };
+        let here = select_unpredictable(bin.slab == slab, bin.free, 0);
         let free = arena.word(slab).mask().free_now().0 | here;
         if free >> index & 1 != 0 {
             return Err(None);

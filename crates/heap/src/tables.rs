@@ -27,12 +27,12 @@ pub struct Tag {
 /// Which part of which kind of slab a granule is: the class, and above it how many granules before
 /// this one the slab begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Part(pub(crate) u16);
+pub struct Part(u32);
 
 impl Part {
     #[inline]
     fn new(class: u8, delta: u8) -> Self {
-        Self(u16::from_le_bytes([class, delta]))
+        Self(u16::from_le_bytes([class, delta]).into())
     }
 
     /// The class of the slab, [`RUN`], or 0.
@@ -44,7 +44,7 @@ impl Part {
     /// How many granules before this one the slab begins.
     #[inline]
     pub fn delta(self) -> u32 {
-        u32::from(self.0 >> u8::BITS)
+        self.0 >> u8::BITS
     }
 
     /// Whether it is the first granule of a run, which may be free, and hot.
@@ -61,7 +61,7 @@ impl Tag {
     /// Class and distance at once.
     #[inline]
     pub fn part(&self) -> Part {
-        Part(self.part.load(Ordering::Relaxed))
+        Part(self.part.load(Ordering::Relaxed).into())
     }
 
     /// The class of the slab here, [`RUN`], or 0.
@@ -89,7 +89,7 @@ impl Tag {
     /// Makes the granule part of a slab or run.
     #[inline]
     pub fn set(&self, class: u8, delta: u8) {
-        self.part.store(Part::new(class, delta).0, Ordering::Relaxed);
+        self.part.store(Part::new(class, delta).0 as u16, Ordering::Relaxed);
     }
 
     /// Makes the granule free again, as far as the tag is concerned.

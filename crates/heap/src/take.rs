@@ -7,7 +7,7 @@ use crate::class::{Class, MEDIUM_MAX};
 use crate::heap::{Heap, Held};
 use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
-use crate::medium::{Given, MediumBins};
+use crate::medium::Given;
 use crate::policy::retain;
 use crate::tally::Account;
 use freehold_sys::System;
@@ -237,13 +237,6 @@ impl ThreadCache {
             Holding::Shared => class.info().shared_batch.into(),
             _ => 1,
         }
-    }
-
-    /// The medium objects that this thread has; none if it has no heap of its own.
-    pub(crate) fn medium_bins(&mut self) -> Option<&mut MediumBins> {
-        // SAFETY: this thread is the heap's leaseholder, and is not at the bins already: a signal
-        // handler that interrupts it there finds it busy.
-        self.heap().map(|heap| unsafe { &mut *heap.medium.get() })
     }
 
     /// Gives out a medium object that the thread has at hand, if it has one.

@@ -5,6 +5,7 @@ use crate::hardened::AtHand;
 use crate::slow::enter;
 use crate::tls::{self, Local};
 use crate::{background, emergency, foreign, guarded, hardened, mode, process, report};
+#[cfg(target_arch = "x86_64")]
 use core::hint;
 use freehold_heap::arena::Arena;
 use freehold_heap::cache::ThreadCache;
@@ -12,7 +13,6 @@ use freehold_heap::class::Class;
 use freehold_heap::free::{Found, InSlab, Posted};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{Granule, at};
-use freehold_heap::tables::Part;
 use freehold_sys::{Linux, signal};
 
 /// Takes an object back that the fast path did not keep.
@@ -58,7 +58,7 @@ unsafe fn deallocate_found(
 ) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if cache.is_busy() || !cache.try_set_busy() {
+    if !cache.try_set_busy() {
         // SAFETY: the caller gives the object up.
         return unsafe { deallocate_rarely(object) };
     }
@@ -72,7 +72,11 @@ unsafe fn deallocate_found(
         let part = arena.part_of(g);
         let class = Class(part.class());
         if class.is_medium() {
-            deallocate_medium(object, g, cache, arena, part);
+            match cache.keep_medium(arena, (g, part), object.addr()) {
+                Ok(()) => cache.set_busy(false),
+                Err(Some(n)) => deallocate_medium_for_others(object, cache, n),
+                Err(None) => deallocate_medium_at(object, cache),
+            }
         } else if class.is_small() {
             if !cache.took_last(class, object.addr())
                 && cache.put_aside_small(arena, g, class, object.addr())
@@ -107,7 +111,7 @@ unsafe fn deallocate_after_all(object: *mut u8, cache: &mut ThreadCache) {
 pub unsafe extern "C" fn deallocate_in_full(object: *mut u8, class: usize) {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if !cache.is_busy() && cache.try_set_busy() {
+    if cache.try_set_busy() {
         // SAFETY: the caller's promise.
         let kept = unsafe { cache.push_after_setting_aside(Class(class as u8), object.addr()) };
         cache.set_busy(false);
@@ -178,27 +182,6 @@ unsafe fn deallocate_taken_last(
     }
     // SAFETY: the caller gives the object up, and found it there.
     unsafe { deallocate_small_elsewhere(object, g, cache, arena, class) }
-}
-
-/// Takes back an object of this granule of medium objects. The thread is marked as busy. (Here and
-/// below what needs nothing saved comes first, and ends with the call of the rest; single arguments
-/// are passed on in registers, and as few as will do.)
-#[inline(never)]
-unsafe fn deallocate_medium(
-    object: *mut u8,
-    g: Granule,
-    cache: &mut ThreadCache,
-    arena: &Arena<Linux>,
-    part: Part,
-) {
-    // SAFETY: the caller gives the object up.
-    unsafe {
-        match cache.keep_medium(arena, (g, part), object.addr()) {
-            Ok(()) => cache.set_busy(false),
-            Err(Some(n)) => deallocate_medium_for_others(object, cache, n),
-            Err(None) => deallocate_medium_at(object, cache),
-        }
-    }
 }
 
 /// Takes back a medium object, wherever it is. The thread is marked as busy.

@@ -126,7 +126,7 @@ pub fn allocate_set_aside(size: usize) -> Option<NonNull<u8>> {
     let cache = unsafe { &mut (*tls::local()).cache };
     cache.heap()?;
     // What is fetched is to be counted where objects are guarded.
-    if guarded::is_on() || cache.is_busy() || !cache.try_set_busy() {
+    if guarded::is_on() || !cache.try_set_busy() {
         return None;
     }
     let object = cache.pop_set_aside(Class::of_small(size));
@@ -161,7 +161,7 @@ fn pop_run(size: usize) -> Option<usize> {
     // SAFETY: there is one: the thread has leased a heap of it. In a mode no thread leases one for
     // its own storage.
     let arena = unsafe { process::existing_arena().unwrap_unchecked() };
-    if cache.is_busy() || !cache.try_set_busy() {
+    if !cache.try_set_busy() {
         return None;
     }
     let address = cache.pop_run(arena, size);
@@ -180,7 +180,7 @@ fn is_medium(size: usize) -> bool {
 fn pop_medium(size: usize) -> Option<Given> {
     // SAFETY: the thread's own storage, as in `enter`.
     let cache = unsafe { &mut (*tls::local()).cache };
-    if cache.is_busy() || !cache.try_set_busy() {
+    if !cache.try_set_busy() {
         return None;
     }
     let given = cache.pop_medium(Class::of_medium(size));

@@ -27,9 +27,12 @@
 #[cfg(not(loom))]
 use crate::atomic::pause;
 use crate::atomic::{AtomicU8, AtomicU32, Ordering, fence, light_fence};
+#[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+use freehold_sys::signal;
 
 const OUT: u8 = 0;
-const IN: u8 = 1;
+/// One less, so that who is out gets in by a subtraction, which tells whether it was out.
+const IN: u8 = OUT.wrapping_sub(1);
 
 /// How often a thread that is summoned looks again before it sleeps: some microseconds, as long as
 /// it takes to find that it has nothing that anybody wants.
@@ -80,8 +83,9 @@ impl Turn {
     /// Whether the calling thread, whose turn this is, is in: a signal handler may ask.
     #[inline(always)]
     pub fn is_in(&self) -> bool {
-        // Relaxed: the thread has written it itself.
-        self.0.load(Ordering::Relaxed) == IN
+        // Relaxed: the thread has written it itself. Who interrupted it may be about to find out,
+        // and have taken one more, when it is interrupted in its turn.
+        self.0.load(Ordering::Relaxed) != OUT
     }
 
     /// Begins a turn, after waiting while the thread is summoned.
@@ -90,12 +94,49 @@ impl Turn {
         self.begin_by(&CORRECT, summons);
     }
 
-    /// Begins a turn, unless the thread is summoned: for who has something else to do then than to
-    /// wait, and nothing to save for it.
+    /// Begins a turn, unless the thread is in already, as who interrupts it there may find, or any
+    /// thread is summoned: for who has something else to do then than to wait, or to find out which
+    /// one that is. The turn is `OFFSET` bytes from `base`: who knows that saves a register.
+    ///
+    /// # Safety
+    /// That is where it is; only its thread calls this, and who interrupts that.
+    #[cfg(not(loom))]
     #[inline(always)]
     #[must_use]
-    pub fn try_begin(&self, summons: &Summons) -> bool {
-        self.try_begin_by(&CORRECT, summons)
+    pub unsafe fn try_begin_at<const OFFSET: usize>(base: *mut u8, summons: &Summons) -> bool {
+        // SAFETY: the caller's promise.
+        let turn = unsafe { &*base.add(OFFSET).cast::<Self>() };
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            // SAFETY: the caller's promise: so only the thread writes to the byte, and who
+            // interrupts it, whose turns end before it goes on.
+            let was_out = unsafe { signal::take_one_from_zero::<OFFSET>(base) };
+            was_out && turn.stays_unless_any(&CORRECT, summons)
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        {
+            !turn.is_in() && turn.begin_unless_any_by(&CORRECT, summons)
+        }
+    }
+
+    /// Begins a turn, unless any thread is summoned.
+    #[cfg(any(loom, miri, not(target_arch = "x86_64")))]
+    #[inline(always)]
+    pub(crate) fn begin_unless_any_by(&self, orders: &Orders, summons: &Summons) -> bool {
+        // Relaxed: the barrier orders it before the look.
+        self.0.store(IN, Ordering::Relaxed);
+        self.stays_unless_any(orders, summons)
+    }
+
+    /// Whether no thread is summoned. If one is, this one, which is in, gets out again.
+    #[inline(always)]
+    fn stays_unless_any(&self, orders: &Orders, summons: &Summons) -> bool {
+        light_fence(orders.barriers);
+        let stays = !summons.is_for_any();
+        if !stays {
+            self.end_by(orders);
+        }
+        stays
     }
 
     #[inline(always)]
@@ -196,6 +237,13 @@ impl Summons {
         freehold_sys::futex::wake_all(&self.0);
     }
 
+    /// Whether anybody is summoned.
+    #[inline(always)]
+    fn is_for_any(&self) -> bool {
+        // Acquire: as in `is_for`.
+        self.0.load(Ordering::Acquire) != NOBODY
+    }
+
     #[inline(always)]
     fn is_for(&self, turn: &Turn) -> bool {
         // Acquire: see `CORRECT`.
@@ -265,6 +313,29 @@ mod tests {
     }
 
     #[test]
+    fn who_has_something_else_to_do_begins_no_turn_while_in_or_while_anybody_is_summoned() {
+        #[repr(C)]
+        struct Place(u32, Turn);
+        const OFFSET: usize = core::mem::offset_of!(Place, 1);
+        let (mut place, other, summons) = (Place(7, Turn::new()), Turn::new(), Summons::new());
+        let base = (&raw mut place).cast();
+        // SAFETY: the turn is there, and this thread's.
+        let begin = || unsafe { Turn::try_begin_at::<OFFSET>(base, &summons) };
+        // SAFETY: as above.
+        let turn = unsafe { &*base.add(OFFSET).cast::<Turn>() };
+        for _ in 0..300 {
+            assert!(begin() && turn.is_in());
+            assert!(!begin() && !begin() && turn.is_in());
+            turn.end();
+            assert!(!turn.is_in());
+            assert!(summons.call(other.address()));
+            assert!(!begin() && !turn.is_in());
+            summons.dismiss();
+        }
+        assert_eq!(place.0, 7);
+    }
+
+    #[test]
     fn what_a_thread_does_in_its_turns_nobody_disturbs() {
         let (turn, summons, done) = (Turn::new(), Summons::new(), AtomicBool::new(false));
         // Each of them makes the two differ for a moment.
@@ -283,7 +354,12 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..200_000 {
-                    turn.begin(&summons);
+                    let base = core::ptr::from_ref(&turn).cast_mut().cast();
+                    // SAFETY: this thread's turn, no bytes from itself.
+                    let begun = unsafe { Turn::try_begin_at::<0>(base, &summons) };
+                    if !begun {
+                        turn.begin(&summons);
+                    }
                     both();
                     turn.end();
                 }

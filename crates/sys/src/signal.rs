@@ -226,6 +226,38 @@ pub unsafe fn replace(place: *mut usize, value: usize) -> usize {
     }
 }
 
+/// Takes one from the byte `OFFSET` bytes from `base` if that is zero, and returns whether it was.
+/// One instruction looks and takes, so that whoever interrupts the thread finds it before or after.
+///
+/// # Safety
+/// The byte can be read and written to, and only the calling thread writes to it, and handlers that
+/// interrupt it, which leave it as they found it. Other threads read it at most.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+#[must_use]
+pub unsafe fn take_one_from_zero<const OFFSET: usize>(base: *mut u8) -> bool {
+    // SAFETY: the caller's promise. Only from zero anything has to be borrowed.
+    unsafe {
+        core::arch::asm!(
+            "sub byte ptr [{base} + {offset}], 1",
+            "jnc {was_not_zero}",
+            base = in(reg) base,
+            offset = const OFFSET,
+            was_not_zero = label {
+                // SAFETY: as above: it gets back what was taken. A handler in between finds that it
+                // is not zero, and leaves it as it is.
+                unsafe {
+                    let byte = base.add(OFFSET);
+                    byte.write_volatile(byte.read_volatile().wrapping_add(1));
+                }
+                return false;
+            },
+            options(nostack),
+        );
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +293,18 @@ mod tests {
         // SAFETY: what it was.
         let ours = unsafe { set(SIGUSR2, &before) }.unwrap();
         assert_eq!(ours, action);
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn from_a_byte_that_is_not_zero_nothing_is_taken() {
+        for before in 0..=u8::MAX {
+            let mut bytes = [before, before, before];
+            // SAFETY: the second of them, this thread's.
+            let taken = unsafe { take_one_from_zero::<1>(bytes.as_mut_ptr()) };
+            assert_eq!(taken, before == 0);
+            assert_eq!(bytes, [before, if taken { u8::MAX } else { before }, before]);
+        }
     }
 
     #[test]

@@ -28,7 +28,10 @@ fn summoned(orders: &'static Orders, turns: u32, times: u32) {
     };
     let (turn, summons, own) = &*shared;
     for _ in 0..turns {
-        turn.begin_by(orders, summons);
+        // First as who does something else if anybody is summoned.
+        if !turn.begin_unless_any_by(orders, summons) {
+            turn.begin_by(orders, summons);
+        }
         own.write(|own| *own += 1);
         turn.end_by(orders);
     }
