@@ -10,6 +10,7 @@ use crate::layout::{BLOCK_GRANULES, Block, GRANULE, Granule, ZONE_BLOCKS};
 use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
 use crate::tally::Account;
+use core::iter;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::granules::{ALL, find_run, longest_run, mask};
 use freehold_sys::System;
@@ -116,6 +117,29 @@ impl<S: System> Arena<S> {
         let want = Want { count: granules, align: 1, prefer: Prefer::Dirty };
         let at_home = home.get().and_then(|block| self.claim_dirty_in(block, want, account));
         at_home.or_else(|| self.claim_granules(want, home, account))
+    }
+
+    /// Claims granules of `home` that are all dirty for so many runs in a row, each of so many
+    /// granules, or for half as many, and so on. Returns the first, and for how many.
+    pub(crate) fn claim_dirty_row(
+        &self,
+        runs: u32,
+        count: u32,
+        home: &Home,
+        account: &Account,
+    ) -> Option<(Granule, u32)> {
+        let block = home.get()?;
+        let entry = self.block(block);
+        let claimed = entry.free.claim(|free| {
+            let dirty = free & entry.dirty.load(Ordering::Relaxed);
+            let halves = iter::successors(Some(runs), |runs| Some(runs / 2));
+            halves.take_while(|&runs| runs > 0).find_map(|runs| {
+                let first = find_run(dirty, runs * count, 1)?;
+                Some(mask(first, runs * count))
+            })
+        })?;
+        let claim = self.settle_claim(block, claimed, account);
+        Some((claim.granule, claimed.count_ones() / count))
     }
 
     pub(crate) fn claim_dirty_in(

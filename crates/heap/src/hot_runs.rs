@@ -19,9 +19,10 @@ use crate::cache::ThreadCache;
 use crate::heap::Heap;
 use crate::layout::{GRANULE, Granule};
 use crate::policy::retain;
+use crate::run_batches::Gone;
 use crate::tables::{RunBin, SlabLocal};
 use crate::tally::{Account, LUMP};
-use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use freehold_sys::System;
 
 /// The runs of one length, and those that were resized and are less than an eighth longer: the
@@ -31,6 +32,15 @@ type Bin = AtomicU32;
 /// How long a run may be to be kept, in granules.
 const LONGEST: u32 = retain::HOT_RUN_LONGEST;
 const BINS: usize = bin_of(LONGEST) + 1;
+
+/// After how many granules that a thread claims it is looked up how many may be hot, or after an
+/// eighth of that: what is in use is known in lumps that are not much smaller.
+const LOOK_UP_AFTER: u32 = 2 * LUMP as u32;
+const _: () = assert!(LOOK_UP_AFTER <= 1 << u8::BITS);
+
+/// How many times as many granules as may be hot a thread has use for at most, by what it claimed:
+/// who begins to free what others claim is to find out some time.
+const USED_MOST: u32 = 16;
 
 /// After how many runs that went back for want of room a thread asks for help.
 const CROWDED: u32 = 64;
@@ -82,7 +92,8 @@ pub(crate) struct HotRuns {
     limit: AtomicU32,
     /// How many there may be at most. Looked up again when the thread claims a run.
     most: AtomicU32,
-    /// How many the thread has claimed and not given back since, up to twice as many as may be.
+    /// How many the thread has claimed and not given back since, up to [`USED_MOST`] times as many
+    /// as may be.
     used: AtomicU32,
     /// Where to look first for a run that makes room.
     victim: AtomicU32,
@@ -93,6 +104,10 @@ pub(crate) struct HotRuns {
     beyond: AtomicU32,
     /// Whether this heap is one of those that share what there may be.
     shares: AtomicBool,
+    /// Granules claimed since it was last looked up how many there may be.
+    claimed: AtomicU8,
+    /// What went back by the batch.
+    pub(crate) gone: Gone,
 }
 
 impl HotRuns {
@@ -127,8 +142,21 @@ impl HotRuns {
 
     /// Notes that the thread claims a run of so many granules, and how many may be kept.
     fn note_claimed(&self, count: u32, most: u32) {
+        self.claimed.store(0, Ordering::Relaxed);
         self.most.store(most, Ordering::Relaxed);
         self.note_taken(count);
+    }
+
+    /// Notes that the thread claims a run of so many granules, where nothing has to be looked up
+    /// for that: there is no hot run to go for it, and few were claimed since it was last.
+    fn note_claimed_soon(&self, count: u32) -> bool {
+        let claimed = u32::from(self.claimed.load(Ordering::Relaxed)).saturating_add(count);
+        let soon = claimed < LOOK_UP_AFTER.min(self.most() / 8) && self.granules() == 0;
+        if soon {
+            self.claimed.store(claimed as u8, Ordering::Relaxed);
+            self.note_taken(count);
+        }
+        soon
     }
 
     /// Whether the thread has claimed far more than it has given back.
@@ -144,7 +172,7 @@ impl HotRuns {
     /// Notes that the thread takes runs of so many granules that others have freed.
     pub(crate) fn note_taken(&self, count: u32) {
         let used = self.used.load(Ordering::Relaxed).saturating_add(count);
-        self.set_used(used.min(2 * self.most.load(Ordering::Relaxed)));
+        self.set_used(used.min(USED_MOST * self.most.load(Ordering::Relaxed)));
     }
 
     /// Lets no more than so many granules be kept, as another heap has come to share what there may
@@ -158,15 +186,25 @@ impl HotRuns {
     }
 
     /// Notes that a run of so many granules was given back.
-    fn note_given_back(&self, count: u32) {
+    pub(crate) fn note_given_back(&self, count: u32) {
         self.set_used(self.used.load(Ordering::Relaxed).saturating_sub(count));
     }
 
-    /// Notes that a run went back for want of room. Returns whether that has become a habit: then
-    /// there may be more when the thread next claims a run, if they are taken from it when it
+    /// How many granules of hot runs there may be at most.
+    pub(crate) fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be so many more, once the thread has claimed them.
+    pub(crate) fn has_room_for(&self, granules: u32) -> bool {
+        self.granules() + granules <= self.most()
+    }
+
+    /// Notes that so many runs went back for want of room. Returns whether that has become a habit:
+    /// then there may be more when the thread next claims a run, if they are taken from it when it
     /// rests.
-    fn note_crowded(&self) -> bool {
-        let crowded = self.crowded.load(Ordering::Relaxed) + 1;
+    fn note_crowded(&self, runs: u32) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed) + runs;
         let is_habit = crowded >= CROWDED;
         self.crowded.store(if is_habit { 0 } else { crowded }, Ordering::Relaxed);
         if is_habit {
@@ -232,7 +270,7 @@ impl HotRuns {
     /// Whether a run of so many granules may be kept, after making room.
     fn wants(&self, count: u32) -> bool {
         let unused = self.used.load(Ordering::Relaxed).saturating_sub(self.granules());
-        count <= unused.min(self.most.load(Ordering::Relaxed))
+        count <= unused.min(self.most()).min(LONGEST)
     }
 }
 
@@ -247,6 +285,9 @@ impl<S: System> Arena<S> {
     /// that are hot would do, and gives hot ones back if there are more than may be by now.
     pub(crate) fn note_run_claimed(&self, heap: &Heap, count: u32, account: &Account) {
         let hot = &heap.hot_runs;
+        if hot.note_claimed_soon(count) {
+            return;
+        }
         if self.is_helped() {
             self.share_hot_runs(heap);
         }
@@ -371,6 +412,12 @@ impl<S: System> Arena<S> {
         bin.store(local.next, Ordering::Relaxed);
         hot.granules.store(hot.granules() - local.run, Ordering::Relaxed);
         Some((g, local))
+    }
+
+    /// Takes out the run that came last into the bin of this number. Returns its granules, too.
+    pub(crate) fn pop_hot_of(&self, hot: &HotRuns, n: usize) -> Option<(Granule, u32)> {
+        let (g, local) = self.pop_hot(hot, hot.bins.get(n)?, u32::MAX)?;
+        Some((g, local.run))
     }
 
     /// Gives out a hot run that is longer than so many granules, as many as a run
@@ -509,9 +556,18 @@ impl ThreadCache {
         arena.look_if_zeroed(g);
         let wanted = hot.wants(count) && !(is_zeroed && arena.is_little_written());
         let mut kept = wanted && arena.push_hot(hot, g);
-        // One of the same bin would serve as well as this one does.
-        while wanted && !kept && !hot.goes_next(count) && arena.give_back_hot(hot, &account) {
-            kept = arena.push_hot(hot, g);
+        let (mut is_turn, mut went) = (false, 0);
+        while wanted && !kept && !is_turn {
+            is_turn = hot.goes_next(count);
+            if !is_turn && !arena.give_back_hot(hot, &account) {
+                break;
+            }
+            went += u32::from(!is_turn);
+            kept = !is_turn && arena.push_hot(hot, g);
+        }
+        if is_turn {
+            went = arena.give_back_batch(hot, count, &account);
+            kept = went > 0 && arena.push_hot(hot, g);
         }
         if !kept {
             if wanted {
@@ -526,7 +582,7 @@ impl ThreadCache {
             if wanted {
                 arena.share_hot_runs(heap);
                 arena.note_runs_go();
-                if hot.note_crowded() {
+                if hot.note_crowded(went.max(1)) {
                     arena.would_keep_more();
                     self.wants_help |= arena.wants_help_with_runs(hot);
                 }
@@ -597,7 +653,7 @@ mod tests {
     #[test]
     fn it_is_a_habit_when_many_go_in_a_row_and_none_is_claimed_that_others_would_not_do_for() {
         let hot = HotRuns::new();
-        let crowd = |times| (0..times).filter(|_| hot.note_crowded()).count();
+        let crowd = |times| (0..times).filter(|_| hot.note_crowded(1)).count();
         assert_eq!((crowd(CROWDED - 1), hot.beyond()), (0, 0));
         assert_eq!(crowd(1), 1);
         assert!(hot.beyond() > 0);

@@ -53,6 +53,7 @@ pub mod purge;
 mod reclaim;
 mod remote_free;
 mod resize;
+mod run_batches;
 mod runs;
 mod scavenge;
 mod shut;

@@ -73,9 +73,11 @@ pub(crate) struct Purger {
     ticks: AtomicU32,
     /// When what was beyond the recent peak was last trimmed, in milliseconds.
     trimmed: AtomicU64,
-    /// How many looks there have been of threads that release.
+    /// How many looks of threads that release are left until one asks what time it is, and how many
+    /// there were to be.
+    looks_left: AtomicU32,
     looks: AtomicU32,
-    /// When it was that one of the last of those was, in milliseconds.
+    /// What time it was then, in milliseconds.
     looked: AtomicU64,
 }
 
@@ -95,7 +97,8 @@ impl Purger {
             released: AtomicUsize::new(0),
             ticks: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
-            looks: AtomicU32::new(0),
+            looks_left: AtomicU32::new(0),
+            looks: AtomicU32::new(purge::LOOKS_AT_ONE_TIME),
             looked: AtomicU64::new(0),
         }
     }
@@ -198,12 +201,20 @@ impl<S: System> Arena<S> {
     /// What time it was at one of the last looks: to ask for it is a system call, as dear as all
     /// else of a look.
     fn about_time(&self) -> u64 {
-        let looks = self.purger.looks.load(Ordering::Relaxed);
-        self.purger.looks.store(looks.wrapping_add(1), Ordering::Relaxed);
-        if looks.is_multiple_of(purge::LOOKS_AT_ONE_TIME) {
-            self.purger.looked.store(self.system.milliseconds(), Ordering::Relaxed);
+        let purger = &self.purger;
+        let before = purger.looked.load(Ordering::Relaxed);
+        let left = purger.looks_left.load(Ordering::Relaxed);
+        if left > 1 {
+            purger.looks_left.store(left - 1, Ordering::Relaxed);
+            return before;
         }
-        self.purger.looked.load(Ordering::Relaxed)
+        let time = self.system.milliseconds();
+        let looks = purger.looks.load(Ordering::Relaxed);
+        let looks = purge::looks_at_one_time(looks, time == before);
+        purger.looks.store(looks, Ordering::Relaxed);
+        purger.looks_left.store(looks, Ordering::Relaxed);
+        purger.looked.store(time, Ordering::Relaxed);
+        time
     }
 
     /// Whether it is some time since this was true last.

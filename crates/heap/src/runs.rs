@@ -60,11 +60,7 @@ impl<S: System> Arena<S> {
         } else {
             self.take_blocks(count, align.div_ceil(BLOCK), prefer, account)?
         };
-        // SAFETY: the granules are the caller's, and so is their local part.
-        let local = unsafe { &mut *self.local(g) };
-        local.set_run(count);
-        local.zeroed = false;
-        self.tag(g).set(RUN, 0);
+        self.make_run(g, count);
         Some(Given { address: self.tables.address(g), zero: clean })
     }
 

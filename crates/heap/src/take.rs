@@ -330,6 +330,9 @@ impl ThreadCache {
             }
             self.surplus.note_claimed();
             arena.note_run_claimed(heap, count, &account);
+            if may_be_hot && let Some(address) = arena.take_batch(heap, count, &account) {
+                return Some(Given { address, zero: false });
+            }
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);
         if let Some(heap) = heap {

@@ -47,10 +47,9 @@ const fn packed(used: i64, dirty: i64) -> u64 {
 }
 
 impl Tally {
-    /// `count` granules were claimed, of which `dirty` had been free and dirty.
-    pub fn claimed(&self, count: u32, dirty: u32) {
+    /// `count` granules were claimed.
+    fn note_claims(&self, count: u32) {
         // Relaxed here and below: a count of its own, that publishes nothing.
-        self.counts.fetch_add(packed(i64::from(count), -i64::from(dirty)), Ordering::Relaxed);
         let claims = self.claims.load(Ordering::Relaxed);
         self.claims.store(claims + u64::from(count), Ordering::Relaxed);
     }
@@ -58,11 +57,6 @@ impl Tally {
     /// About how many granules were ever claimed.
     pub fn claims(&self) -> u64 {
         self.claims.load(Ordering::Relaxed)
-    }
-
-    /// `count` granules were released; they are dirty.
-    pub fn released(&self, count: u32) {
-        self.counts.fetch_add(packed(-i64::from(count), i64::from(count)), Ordering::Relaxed);
     }
 
     /// `count` free granules were purged.
@@ -75,14 +69,23 @@ impl Tally {
         self.counts.fetch_add(packed(0, i64::from(count)), Ordering::Relaxed);
     }
 
-    /// Moves what is counted here to `total`, if it is a lump.
-    fn settle(&self, total: &Self) {
-        let (used, dirty) = unpacked(self.counts.load(Ordering::Relaxed));
-        if (used.abs() >= LUMP || dirty.abs() >= LUMP) && !core::ptr::eq(self, total) {
-            let lump = self.counts.swap(0, Ordering::Relaxed);
-            let before = total.counts.fetch_add(lump, Ordering::Relaxed);
-            total.note_used(unpacked(before.wrapping_add(lump)).0);
+    /// Counts a change, here or, with what has come together here if that is a lump, in `total`.
+    /// This is the total, to which many write, or that of a heap, to which only who has the heap
+    /// does: that takes no atomic operation but for lumps.
+    fn count(&self, change: u64, total: &Self) {
+        if core::ptr::eq(self, total) {
+            self.counts.fetch_add(change, Ordering::Relaxed);
+            return;
         }
+        let counted = self.counts.load(Ordering::Relaxed).wrapping_add(change);
+        let (used, dirty) = unpacked(counted);
+        if used.abs() < LUMP && dirty.abs() < LUMP {
+            self.counts.store(counted, Ordering::Relaxed);
+            return;
+        }
+        self.counts.store(0, Ordering::Relaxed);
+        let before = total.counts.fetch_add(counted, Ordering::Relaxed);
+        total.note_used(unpacked(before.wrapping_add(counted)).0);
     }
 
     fn note_used(&self, granules: i64) {
@@ -126,15 +129,14 @@ impl<'a> Account<'a> {
     /// `count` granules were claimed, of which `dirty` had been free and dirty. The arena's tally
     /// is `total`.
     pub fn claimed(&self, count: u32, dirty: u32, total: &Tally) {
-        self.tally.claimed(count, dirty);
-        self.tally.settle(total);
+        self.tally.note_claims(count);
+        self.tally.count(packed(i64::from(count), -i64::from(dirty)), total);
     }
 
     /// `count` granules were released; they are dirty. The arena's tally is `total`.
     pub fn released(&self, count: u32, total: &Tally) {
-        self.tally.released(count);
         self.released.set(self.released.get() + count);
-        self.tally.settle(total);
+        self.tally.count(packed(-i64::from(count), i64::from(count)), total);
     }
 
     /// Granules released on this account.
@@ -149,12 +151,12 @@ mod tests {
 
     #[test]
     fn sums_are_exact_though_single_tallies_are_negative() {
-        let (a, b) = (Tally::default(), Tally::default());
-        a.claimed(10, 0);
-        b.released(7);
-        a.claimed(2, 2);
-        b.purged(1);
-        let sum = Tally::sum([&a, &b].into_iter());
+        let (total, a, b) = (Tally::default(), Tally::default(), Tally::default());
+        Account::new(&a).claimed(10, 0, &total);
+        Account::new(&b).released(7, &total);
+        Account::new(&a).claimed(2, 2, &total);
+        total.purged(1);
+        let sum = Tally::sum([&total, &a, &b].into_iter());
         assert_eq!(sum, Granules { used: 5, dirty: 4 });
         assert_eq!(Tally::sum([&b].into_iter()).used, 0);
     }

@@ -17,11 +17,12 @@ use crate::policy::retain::HOT_RUN_BYTES_MOST;
 const FLOOR: usize = 8 << 20;
 /// Dirty free bytes that may stay, as a share of those in use: one part in this many.
 const SHARE: usize = 8;
-/// What may stay beyond the recent peak of use while a background thread purges: one part of it in
-/// this many, and so many bytes in any case. What is free lies in pieces, not all of which are long
-/// enough for what is wanted next.
+/// What may stay beyond the recent peak of use while a background thread purges, one part of it in
+/// this many: what is free lies in pieces, not all of which are long enough for what is wanted.
 const HELPED_SHARE: usize = 16;
-const HELPED_FLOOR: usize = 2 << 20;
+/// What may in any case. How much is in use is known in lumps: a program that takes as much again
+/// and again would have some of it purged each time.
+const BEYOND_PEAK: usize = 2 << 20;
 /// How often some of what stays beyond the recent peak of use goes.
 pub const TRIM_MILLISECONDS: u64 = 20;
 /// What threads that free leave to the background thread beyond that: so much that they seldom have
@@ -29,8 +30,16 @@ pub const TRIM_MILLISECONDS: u64 = 20;
 const LEFT: usize = 16 << 20;
 /// How often the background thread looks what was left to it, while there is something.
 pub const LOOK_MILLISECONDS: u64 = 10;
-/// How many looks of threads that free believe that it is the same time: about as many MiB.
+/// How many looks of threads that free believe that it is the same time: half as many MiB. Where it
+/// was the same time indeed, twice as many do next, up to the latter.
 pub const LOOKS_AT_ONE_TIME: u32 = 4;
+const LOOKS_AT_ONE_TIME_MOST: u32 = 16;
+
+/// How many looks are to believe that it is the time that was told now, when so many believed that
+/// it was the one told before.
+pub fn looks_at_one_time(before: u32, is_same: bool) -> u32 {
+    if is_same { (2 * before).min(LOOKS_AT_ONE_TIME_MOST) } else { LOOKS_AT_ONE_TIME }
+}
 /// Bytes to purge in one call, so that no free takes long. A call of this size costs about as much
 /// as fifty page faults.
 pub const STEP: usize = 2 * BLOCK;
@@ -102,11 +111,12 @@ pub struct Recent {
 impl Recent {
     /// The dirty free bytes that may stay when `used` bytes are in use: the usual share, or what
     /// more hot runs than usual leave of it; beyond that the boost, as far as it was in use until
-    /// lately; and gaps, as far as there are others around them.
+    /// lately, and little more; and gaps, as far as there are others around them.
     pub fn bound(self, used: usize) -> usize {
         let beyond = self.hot.saturating_sub(HOT_RUN_BYTES_MOST);
         let usual = FLOOR.max(used / SHARE).saturating_sub(beyond);
-        usual.max((usual + self.boost).min(self.given_up(used))).max(self.gaps.min(used / 4 * 3))
+        let boosted = (usual + self.boost).min(self.given_up(used) + BEYOND_PEAK);
+        usual.max(boosted).max(self.gaps.min(used / 4 * 3))
     }
 
     /// The dirty free bytes that may stay while a background thread purges what is not claimed
@@ -135,7 +145,7 @@ impl Recent {
 
     /// What may stay for a moment beyond what was in use at the recent peak.
     fn beyond(self, used: usize) -> usize {
-        HELPED_FLOOR.max((self.peak.max(used) / HELPED_SHARE).saturating_sub(self.hot))
+        BEYOND_PEAK.max((self.peak.max(used) / HELPED_SHARE).saturating_sub(self.hot))
     }
 
     /// The dirty free bytes that the background thread leaves: of those that may stay what two
@@ -204,8 +214,18 @@ mod tests {
         assert_eq!(recent(800, 0).bound(800 << 20), 100 << 20);
         // The boost alone keeps nothing that was not in use a moment ago.
         assert_eq!(recent(0, 1000).bound(0), FLOOR);
-        assert_eq!(recent(100, 1000).bound(20 << 20), 80 << 20);
+        assert_eq!(recent(100, 1000).bound(20 << 20), (80 << 20) + BEYOND_PEAK);
         assert_eq!(recent(100, 30).bound(20 << 20), FLOOR + (30 << 20));
+    }
+
+    #[test]
+    fn the_time_is_asked_for_less_often_while_it_stays_the_same() {
+        let looks =
+            [true, true, true, false, true].into_iter().scan(LOOKS_AT_ONE_TIME, |looks, same| {
+                *looks = looks_at_one_time(*looks, same);
+                Some(*looks)
+            });
+        assert!(looks.eq([8, 16, 16, 4, 8]));
     }
 
     #[test]
@@ -227,15 +247,15 @@ mod tests {
         let recent = |peak: usize| Recent { peak: peak << 20, boost: 1 << 30, gaps: 0, hot: 0 };
         assert_eq!(recent(320).helped_bound(20 << 20), (300 + 20) << 20);
         assert_eq!(recent(320).helped_bound(320 << 20), 20 << 20);
-        assert_eq!(recent(20).helped_bound(20 << 20), HELPED_FLOOR);
-        assert_eq!(recent(0).helped_bound(0), HELPED_FLOOR);
+        assert_eq!(recent(20).helped_bound(20 << 20), BEYOND_PEAK);
+        assert_eq!(recent(0).helped_bound(0), BEYOND_PEAK);
         // The peak that is known may be older than what is in use now.
         assert_eq!(recent(0).helped_bound(320 << 20), 20 << 20);
         // Hot runs do as well as what is free and dirty.
         let with_hot = |hot: usize| Recent { hot: hot << 20, ..recent(320) };
         assert_eq!(with_hot(8).helped_bound(320 << 20), 12 << 20);
-        assert_eq!(with_hot(19).helped_bound(320 << 20), HELPED_FLOOR);
-        assert_eq!(with_hot(30).helped_bound(320 << 20), HELPED_FLOOR);
+        assert_eq!(with_hot(19).helped_bound(320 << 20), BEYOND_PEAK);
+        assert_eq!(with_hot(30).helped_bound(320 << 20), BEYOND_PEAK);
         assert_eq!(recent(320).left_bound(320 << 20), (20 << 20) + LEFT);
     }
 
@@ -276,7 +296,7 @@ mod tests {
         let recent = Recent { peak: 1 << 30, boost: 0, gaps: 0, hot: 0 };
         assert_eq!(recent.idle_bound(0, demand(busy)), (1 << 30) + (64 << 20));
         assert_eq!(recent.idle_bound(0, demand(idle)), 0);
-        assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), HELPED_FLOOR);
+        assert_eq!(Recent::default().idle_bound(0, demand([FLOOR, 0, 0, 0, 0])), BEYOND_PEAK);
     }
 
     #[test]

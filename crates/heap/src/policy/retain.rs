@@ -1,6 +1,6 @@
 //! How much a thread keeps to itself, and when a slab's free objects are worth taking up again.
 
-use crate::layout::GRANULE;
+use crate::layout::{BLOCK_GRANULES, GRANULE};
 use freehold_sync::{exchange, inbox};
 
 /// How many objects a thread that has no heap of its own takes at once: about 512 bytes, so that
@@ -262,6 +262,17 @@ pub fn hot_runs_left(hot: u32, count: u32, most: u32, resident: Resident) -> u32
     hot.saturating_sub(count).max(least).min(hot).min(most)
 }
 
+/// The most runs that go back together for want of room, or come together.
+pub const RUN_BATCH: u32 = 8;
+
+/// How many runs of so many granules do, when so many granules are of hot runs, or may be: no more
+/// than fit into a block, and a quarter of those, so that most stay. It is not worth it for fewer
+/// than four.
+pub fn run_batch(hot: u32, count: u32) -> u32 {
+    let runs = RUN_BATCH.min(BLOCK_GRANULES.min(hot / 4) / count);
+    if runs < 4 { 0 } else { runs }
+}
+
 /// Bytes of runs that may wait for threads that only claim such, when `used` bytes are in use and
 /// so much of hot runs is resident.
 pub fn exchanged_runs(used: usize, resident: Resident) -> usize {
@@ -406,6 +417,16 @@ mod tests {
             assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
             assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);
         }
+    }
+
+    #[test]
+    fn a_batch_of_runs_fits_into_a_block_and_leaves_most_of_the_hot_ones() {
+        assert_eq!(
+            [1, 4, 8, 10, 16, 17, 256].map(|count| run_batch(256, count)),
+            [8, 8, 8, 6, 4, 0, 0]
+        );
+        assert_eq!([0, 15, 16, 32, 1000].map(|hot| run_batch(hot, 1)), [0, 0, 4, 8, 8]);
+        assert_eq!(run_batch(100, 5), 5);
     }
 
     #[test]

@@ -330,7 +330,8 @@ fn the_only_thread_keeps_up_to_sixteen_mebibytes_that_come_and_go_unless_others_
     come_and_go(&mut thread, 14 << 20);
     assert!(kept() >= 14 << 20, "{} bytes", kept());
     come_and_go(&mut thread, 20 << 20);
-    assert!((15 << 20..=16 << 20).contains(&kept()), "{} bytes", kept());
+    // Less at times by what goes at once.
+    assert!((14 << 20..=16 << 20).contains(&kept()), "{} bytes", kept());
     for n in 0..40 {
         let other = thread.alloc(SIZE + n * GRANULE).unwrap();
         thread.free(other);

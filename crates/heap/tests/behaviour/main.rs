@@ -15,6 +15,7 @@ mod one_thread;
 mod parcels;
 mod populating;
 mod reclaiming;
+mod run_batches;
 mod scavenging;
 mod setting_aside;
 mod sharing;
