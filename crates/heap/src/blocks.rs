@@ -10,7 +10,6 @@ use crate::layout::{BLOCK_GRANULES, Block, GRANULE, Granule, ZONE_BLOCKS};
 use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
 use crate::tally::Account;
-use core::iter;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sync::granules::{ALL, find_run, longest_run, mask};
 use freehold_sys::System;
@@ -119,8 +118,9 @@ impl<S: System> Arena<S> {
         at_home.or_else(|| self.claim_granules(want, home, account))
     }
 
-    /// Claims granules of `home` that are all dirty for so many runs in a row, each of so many
-    /// granules, or for half as many, and so on. Returns the first, and for how many.
+    /// Claims granules of `home` that are all dirty, for so many runs in a row, each of so many
+    /// granules, or for as many as there are in the first row of one. Returns the first, and for
+    /// how many.
     pub(crate) fn claim_dirty_row(
         &self,
         runs: u32,
@@ -132,11 +132,9 @@ impl<S: System> Arena<S> {
         let entry = self.block(block);
         let claimed = entry.free.claim(|free| {
             let dirty = free & entry.dirty.load(Ordering::Relaxed);
-            let halves = iter::successors(Some(runs), |runs| Some(runs / 2));
-            halves.take_while(|&runs| runs > 0).find_map(|runs| {
-                let first = find_run(dirty, runs * count, 1)?;
-                Some(mask(first, runs * count))
-            })
+            let first = find_run(dirty, count, 1)?;
+            let row = (dirty >> first).trailing_ones();
+            Some(mask(first, runs.min(row / count) * count))
         })?;
         let claim = self.settle_claim(block, claimed, account);
         Some((claim.granule, claimed.count_ones() / count))

@@ -21,8 +21,8 @@ use core::array;
 use freehold_sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use freehold_sys::System;
 
-/// The most runs of a batch.
-const BATCH: usize = retain::RUN_BATCH as usize;
+/// The most runs that go together.
+const BATCH: usize = retain::RUN_BATCH;
 
 /// A run, and its granules.
 type Run = (Granule, u32);
@@ -59,7 +59,7 @@ impl<S: System> Arena<S> {
     /// Gives back some hot runs that would serve whoever wants one of so many granules, if there
     /// are enough of them. For the leaseholder. Returns how many.
     pub(crate) fn give_back_batch(&self, hot: &HotRuns, count: u32, account: &Account) -> u32 {
-        let most = retain::run_batch(hot.granules(), count) as usize;
+        let most = retain::run_batch(hot.granules(), count);
         let mut runs: [Run; BATCH] = array::from_fn(|_| (Granule(0), 0));
         let mut found = 0;
         while found < most
@@ -101,7 +101,7 @@ impl<S: System> Arena<S> {
         if gone == 0 {
             return None;
         }
-        let runs = gone.min(retain::run_batch(hot.most(), count));
+        let runs = gone.min(retain::runs_at_once(hot.most(), count));
         if runs == 0 || !hot.has_room_for(runs * count) {
             return None;
         }

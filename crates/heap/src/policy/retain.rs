@@ -262,15 +262,19 @@ pub fn hot_runs_left(hot: u32, count: u32, most: u32, resident: Resident) -> u32
     hot.saturating_sub(count).max(least).min(hot).min(most)
 }
 
-/// The most runs that go back together for want of room, or come together.
-pub const RUN_BATCH: u32 = 8;
+/// The most runs that go back together for want of room.
+pub const RUN_BATCH: usize = 8;
 
-/// How many runs of so many granules do, when so many granules are of hot runs, or may be: no more
-/// than fit into a block, and a quarter of those, so that most stay. It is not worth it for fewer
-/// than four.
-pub fn run_batch(hot: u32, count: u32) -> u32 {
-    let runs = RUN_BATCH.min(BLOCK_GRANULES.min(hot / 4) / count);
+/// How many runs of so many granules come together, when so many granules may be of hot runs: no
+/// more than fit into a block, and a quarter of those. It is not worth it for fewer than four.
+pub fn runs_at_once(hot: u32, count: u32) -> u32 {
+    let runs = BLOCK_GRANULES.min(hot / 4) / count;
     if runs < 4 { 0 } else { runs }
+}
+
+/// How many go together, when so many are of hot runs.
+pub fn run_batch(hot: u32, count: u32) -> usize {
+    RUN_BATCH.min(runs_at_once(hot, count) as usize)
 }
 
 /// Bytes of runs that may wait for threads that only claim such, when `used` bytes are in use and
@@ -427,6 +431,7 @@ mod tests {
         );
         assert_eq!([0, 15, 16, 32, 1000].map(|hot| run_batch(hot, 1)), [0, 0, 4, 8, 8]);
         assert_eq!(run_batch(100, 5), 5);
+        assert_eq!([0, 15, 16, 32, 1000].map(|hot| runs_at_once(hot, 1)), [0, 0, 4, 8, 64]);
     }
 
     #[test]

@@ -71,9 +71,9 @@ fn as_many_come_back_by_the_batch_as_have_gone_so_and_others_one_by_one() {
     let hot = claimed(&estate) / 4;
     let (runs, steps) = steps_up(&estate, &mut thread, MANY);
     assert_eq!(steps.iter().sum::<usize>(), 4 * (MANY - hot));
-    // But for the first of a block, what is at the end of one, and what had been purged.
-    assert!(steps.iter().filter(|&&step| step == BATCH).count() >= 4, "{steps:?}");
-    assert!(steps.len() < (MANY - hot) / 2, "{steps:?}");
+    // But for the first of each block, and what had been purged.
+    let by_batch: usize = steps.iter().filter(|&&step| step > 4).sum();
+    assert!(by_batch > 4 * (MANY - hot) / 2, "{steps:?}");
     // What is more than that was never there.
     let (others, steps) = steps_up(&estate, &mut thread, 40);
     assert_eq!(steps, vec![4; 40]);
