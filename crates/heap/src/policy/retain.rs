@@ -158,7 +158,7 @@ pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
 
 /// Bytes of hot medium objects of a class that a heap may keep where it turned out to need more,
 /// and the first time that it did.
-const MORE_HOT_BYTES: usize = 2 << 20;
+const MORE_HOT_BYTES: usize = 8 << 20;
 const MORE_HOT_BYTES_FIRST: usize = 64 * 1024;
 
 /// The most medium objects of a size that a heap keeps hot.
