@@ -300,6 +300,14 @@ impl ThreadCache {
         posted
     }
 
+    /// Whether others may want a medium object of a class that the thread does not keep. If not,
+    /// [`ThreadCache::hand_over_medium`] would do nothing.
+    #[inline(always)]
+    pub fn may_hand_over<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
+        arena.handover.wanted[class.medium_index()].load(Ordering::Relaxed)
+            && self.medium_bins().is_some_and(|bins| bins.has_surplus(class))
+    }
+
     /// Hands a medium object over that is freed by a thread which has never had a heap: whatever it
     /// frees others have allocated.
     #[inline]

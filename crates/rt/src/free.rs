@@ -74,7 +74,7 @@ unsafe fn deallocate_found(
         if class.is_medium() {
             match cache.keep_medium(arena, (g, part), object.addr()) {
                 Ok(()) => cache.set_busy(false),
-                Err(Some(n)) => deallocate_medium_for_others(object, cache, n),
+                Err(Some(n)) => deallocate_medium_elsewhere(object, cache, n),
                 Err(None) => deallocate_medium_at(object, cache),
             }
         } else if class.is_small() {
@@ -198,26 +198,7 @@ unsafe fn deallocate_medium_at(object: *mut u8, cache: &mut ThreadCache) {
     }
 }
 
-/// Takes back a medium object that is not kept hot, so many objects into its slab: others may want
-/// it. The thread is marked as busy.
-#[inline(never)]
-unsafe fn deallocate_medium_for_others(object: *mut u8, cache: &mut ThreadCache, index: usize) {
-    let Some(arena) = process::existing_arena() else {
-        // SAFETY: the caller gives the object up.
-        return unsafe { deallocate_after_all(object, cache) };
-    };
-    // SAFETY: the caller gives the object up, and found it there.
-    unsafe {
-        let place = arena.numbered(object.addr(), index);
-        match cache.hand_over_medium(arena, place, object.addr()) {
-            Posted::Done => cache.set_busy(false),
-            Posted::Alone => deallocate_medium_alone(object, cache, arena, index),
-            Posted::No => deallocate_medium_elsewhere(object, cache, index),
-        }
-    }
-}
-
-/// Takes back a medium object that is not kept hot: so many objects into its slab. The thread is
+/// Takes back a medium object that is not kept hot, so many objects into its slab. The thread is
 /// marked as busy.
 #[inline(never)]
 unsafe fn deallocate_medium_elsewhere(object: *mut u8, cache: &mut ThreadCache, index: usize) {
@@ -227,7 +208,50 @@ unsafe fn deallocate_medium_elsewhere(object: *mut u8, cache: &mut ThreadCache, 
     };
     // SAFETY: the caller gives the object up, and found it there.
     unsafe {
-        match cache.post_medium(arena, arena.numbered(object.addr(), index), object.addr()) {
+        let InSlab { class, slab, .. } = arena.numbered(object.addr(), index);
+        if cache.may_hand_over(arena, class) {
+            deallocate_medium_for_others(object, cache, arena, index, slab, class);
+        } else {
+            deallocate_medium_by_post(object, cache, arena, index, slab, class);
+        }
+    }
+}
+
+/// Takes back a medium object that is not kept hot and that others may want: so many objects into
+/// its slab. The thread is marked as busy.
+#[inline(never)]
+unsafe fn deallocate_medium_for_others(
+    object: *mut u8,
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    index: usize,
+    slab: Granule,
+    class: Class,
+) {
+    // SAFETY: the caller gives the object up, and found it there.
+    unsafe {
+        match cache.hand_over_medium(arena, InSlab { class, slab, index }, object.addr()) {
+            Posted::Done => cache.set_busy(false),
+            Posted::Alone => deallocate_medium_alone(object, cache, arena, index),
+            Posted::No => deallocate_medium_by_post(object, cache, arena, index, slab, class),
+        }
+    }
+}
+
+/// Takes back a medium object that is not kept hot: so many objects into its slab. The thread is
+/// marked as busy.
+#[inline(never)]
+unsafe fn deallocate_medium_by_post(
+    object: *mut u8,
+    cache: &mut ThreadCache,
+    arena: &Arena<Linux>,
+    index: usize,
+    slab: Granule,
+    class: Class,
+) {
+    // SAFETY: the caller gives the object up, and found it there.
+    unsafe {
+        match cache.post_medium(arena, InSlab { class, slab, index }, object.addr()) {
             Posted::Done => cache.set_busy(false),
             Posted::Alone => deallocate_medium_alone(object, cache, arena, index),
             Posted::No => deallocate_medium_late(object, cache, arena, index),
