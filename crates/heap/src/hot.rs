@@ -125,9 +125,11 @@ pub(crate) enum Received {
     NoRoom,
 }
 
-/// Objects that a thread frees and has no use for until others are to have what it frees: more than
-/// it could have set aside of most classes, had it needed some.
-const SURPLUS: u16 = 64;
+/// Objects that a thread frees and has no use for, less those that it fetched, until others are to
+/// have what it frees: more than it could have set aside of most classes, had it needed some.
+const SURPLUS: i16 = 64;
+/// How many of those that it fetched count at most: what it did long ago says little.
+const FETCHED: i16 = 4096;
 
 /// What was seen of the hot objects of a class.
 pub(crate) struct Looked {
@@ -152,6 +154,8 @@ pub(crate) struct AllHot {
     /// How many objects of each class went for want of room since some were fetched last, about:
     /// one for which a slot of the outbox has to be found counts more than once.
     overflowed: [u16; MEDIUM_PLACES],
+    /// How many did, less those that were fetched: what the thread has no use for.
+    surplus: [i16; MEDIUM_PLACES],
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.
     victim: u8,
@@ -197,11 +201,11 @@ impl AllHot {
         Received::Done
     }
 
-    /// Whether so many objects of a class went for want of room since some were fetched last that
-    /// others are to have the next ones.
+    /// Whether so many more objects of a class went for want of room than were fetched that others
+    /// are to have the next ones.
     #[inline(always)]
     pub(crate) fn has_surplus(&self, class: Class) -> bool {
-        self.overflowed[class.medium_index()] >= SURPLUS
+        self.surplus[class.medium_index()] >= SURPLUS
     }
 
     /// Whether an object is one of these.
@@ -231,6 +235,14 @@ impl AllHot {
     pub(crate) fn note_overflow(&mut self, class: Class) {
         let overflowed = &mut self.overflowed[class.medium_index()];
         *overflowed = overflowed.saturating_add(1);
+        let surplus = &mut self.surplus[class.medium_index()];
+        *surplus = (*surplus + 1).min(2 * SURPLUS);
+    }
+
+    /// Notes that so many objects of a class were fetched.
+    pub(crate) fn note_fetched(&mut self, class: Class, objects: usize) {
+        let surplus = &mut self.surplus[class.medium_index()];
+        *surplus = (*surplus - objects as i16).max(-FETCHED);
     }
 
     /// Notes that an object of a class goes back to the slab that the thread is taking from, for

@@ -318,14 +318,19 @@ impl<S: System> Arena<S> {
             && heap.is_exclusive()
             && self.has_several_threads()
             && self.take_handed_over(bins, class)
-            && let Some(given) = bins.pop(class)
         {
-            return Some(given);
+            let AtHand { hot, .. } = &bins.at_hand[class.medium_index()];
+            let count = hot.count();
+            bins.all_hot.note_fetched(class, count);
+            if let Some(given) = bins.pop(class) {
+                return Some(given);
+            }
         }
         let bin = match waiting {
             Some(bin) => bin,
             None => self.find_medium_slab(heap, class, account)?,
         };
+        bins.all_hot.note_fetched(class, bin.free.count_ones() as usize);
         bins.at_hand[class.medium_index()].bin = bin;
         bins.pop(class)
     }
