@@ -456,6 +456,14 @@ impl ThreadCache {
         self.tops[usize::from(class.0)] as u8 > EMPTY
     }
 
+    /// Whether there is something in any magazine but that of a class. (Without a branch for each,
+    /// for who asks often.)
+    #[inline]
+    pub(crate) fn has_any_but_for(&self, class: Class) -> bool {
+        let filled: usize = self.tops.iter().map(|&top| usize::from(top as u8 > EMPTY)).sum();
+        filled > usize::from(self.has_any(class))
+    }
+
     /// Empties a magazine, and returns what was in it.
     pub(crate) fn empty(&mut self, class: Class) -> Rounds {
         let top = self.tops[usize::from(class.0)];

@@ -133,7 +133,7 @@ impl ThreadCache {
         arena: &Arena<S>,
         class: Class,
     ) -> Result<(), Invalid> {
-        if self.drain.note_gone_home() {
+        if self.drain.note_gone_home() && self.has_any_but_for(class) {
             self.drain(arena, Some(class))?;
         }
         Ok(())
