@@ -207,6 +207,27 @@ fn who_allocates_what_it_frees_leaves_none_to_others() {
 }
 
 #[test]
+fn what_was_fetched_and_freed_by_the_hundred_is_not_handed_over_until_far_more_is_freed() {
+    let estate = Estate::new(Fake::new());
+    let (mut maker, mut other) = maker_and_freer(&estate, SIZE);
+    for _ in 0..20 {
+        let objects = alloc_some(&mut maker, 400, SIZE);
+        maker.free_all(objects);
+    }
+    trim(&estate, [&mut maker, &mut other]);
+    assert!(out(&estate) <= 32 * SIZE, "{} bytes wait", out(&estate));
+    // What it fetched long ago does not count for ever.
+    let mut objects = alloc_some(&mut other, 6000, SIZE);
+    maker.free_all(objects.drain(..3000));
+    trim(&estate, [&mut maker, &mut other]);
+    let waiting = out(&estate) - objects.len() * SIZE.next_multiple_of(1024);
+    assert!(waiting <= 32 * SIZE, "{waiting} bytes wait");
+    maker.free_all(objects);
+    trim(&estate, [&mut maker, &mut other]);
+    assert!(out(&estate) > 100 * SIZE, "{} bytes wait", out(&estate));
+}
+
+#[test]
 fn who_frees_a_few_sends_them_home() {
     let estate = Estate::new(Fake::new());
     let (mut maker, mut freer) = maker_and_freer(&estate, SIZE);
