@@ -193,9 +193,10 @@ fn very_many_calls_are_estimated_rather_than_all_counted() {
     assert!(precise(&reports[0]).starts_with("estimates"), "{:#}", reports[0]);
     let rows = reports.iter().flat_map(|report| report["rows"].as_array().expect("rows"));
     let counted: u64 = rows.filter_map(|row| row["system_calls"].as_u64()).sum();
-    // What counting takes is known about only, and these calls take no longer than that.
+    // What counting takes is known about only, and these calls take no longer than that; and what
+    // else the processor does in the 20 ms that stand for a second is not known at all.
     let ratio = counted as f64 / own;
-    assert!((0.5..2.0).contains(&ratio), "{counted} estimated, {own} made");
+    assert!((0.25..4.0).contains(&ratio), "{counted} estimated, {own} made");
 }
 
 #[test]
