@@ -40,7 +40,7 @@ pub struct Info {
     pub size: u32,
     /// `ceil(2^32 / size)`: an offset in a slab times this, divided by 2^32, is the number of the
     /// object there, and what is left is below the magic if and only if the offset is a multiple of
-    /// the size ([`divides_by_magic`]).
+    /// the size (`divides_by_magic`).
     pub magic: u32,
     /// Bytes that the objects of a slab take up.
     pub span: u32,

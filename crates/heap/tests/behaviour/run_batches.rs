@@ -150,6 +150,24 @@ fn a_second_free_is_found_out_of_what_went_and_of_what_came_by_the_batch() {
 }
 
 #[test]
+fn next_to_nothing_is_purged_of_what_comes_and_goes_all_the_time() {
+    let estate = Estate::new(Fake::new());
+    // At the start of time nothing was purged a moment ago.
+    estate.arena().system().advance(1000);
+    let mut thread = Thread::new(&estate);
+    let mut come_and_go = |times| {
+        for _ in 0..times {
+            let runs = alloc(&mut thread, 200);
+            thread.free_all(runs);
+        }
+        estate.arena().purged_bytes()
+    };
+    let before = come_and_go(20);
+    let purged = come_and_go(50) - before;
+    assert!(purged < 50 * 8 * GRANULE, "{purged} bytes");
+}
+
+#[test]
 fn whatever_the_order_each_granule_goes_back_once() {
     let mut random = Random::new();
     let estate = Estate::new(Fake::new());
