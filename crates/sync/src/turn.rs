@@ -335,6 +335,15 @@ mod tests {
         assert_eq!(place.0, 7);
     }
 
+    /// Says so in the end, also of a thread that panics.
+    struct Done<'a>(&'a AtomicBool);
+
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
     #[test]
     fn what_a_thread_does_in_its_turns_nobody_disturbs() {
         let (turn, summons, done) = (Turn::new(), Summons::new(), AtomicBool::new(false));
@@ -353,6 +362,7 @@ mod tests {
         }
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let _done = Done(&done);
                 for _ in 0..200_000 {
                     let base = core::ptr::from_ref(&turn).cast_mut().cast();
                     // SAFETY: this thread's turn, no bytes from itself.
@@ -363,7 +373,6 @@ mod tests {
                     both();
                     turn.end();
                 }
-                done.store(true, SeqCst);
             });
             let mut times = 0;
             while !done.load(SeqCst) || times == 0 {
