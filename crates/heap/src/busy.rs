@@ -23,7 +23,8 @@ impl ThreadCache {
     pub fn try_set_busy(&mut self) -> bool {
         compiler_fence(Ordering::SeqCst);
         let base = core::ptr::from_mut(self).cast();
-        // SAFETY: this thread's turn is there.
+        // SAFETY: the turn is there. A cache is its thread's alone, and so is a handler's that
+        // interrupts it.
         let begun = unsafe { Turn::try_begin_at::<{ offset_of!(Self, turn) }>(base, &SUMMONS) };
         compiler_fence(Ordering::SeqCst);
         begun

@@ -414,6 +414,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_fetched_counts_against_what_goes_within_bounds() {
+        let mut only = Only::up_to(3);
+        let class = Class::of_medium(3000);
+        let until_surplus = |only: &mut Only| {
+            let goes = (0..).take_while(|_| {
+                let has_none = !only.all.has_surplus(class);
+                only.all.note_overflow(class);
+                has_none
+            });
+            goes.count()
+        };
+        assert_eq!(until_surplus(&mut only), SURPLUS as usize);
+        (0..10_000).for_each(|_| only.all.note_overflow(class));
+        only.all.note_fetched(class, SURPLUS as usize + 1);
+        assert!(!only.all.has_surplus(class), "what went long ago counts");
+        (0..10_000).for_each(|_| only.all.note_fetched(class, 56));
+        assert_eq!(until_surplus(&mut only), (FETCHED + SURPLUS) as usize);
+    }
+
+    #[test]
     fn the_object_freed_last_is_taken_first() {
         let mut only = Only::up_to(8);
         for object in [0x1000, 0x2000, 0x3000] {
