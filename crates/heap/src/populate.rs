@@ -14,9 +14,10 @@
 
 use crate::arena::Arena;
 use crate::layout::{BLOCK, BLOCK_GRANULES, Block, GRANULE};
+use crate::policy::populate::{Costs, Pages};
 use crate::policy::{grow, populate};
 use crate::sparse::Sparse;
-use freehold_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use freehold_sync::granules::ALL;
 use freehold_sys::{HugePages, System};
 
@@ -24,10 +25,10 @@ use freehold_sys::{HugePages, System};
 pub(crate) struct Populated {
     /// Whether the whole region has been made ineligible, so that it stays one mapping.
     forbidden: AtomicBool,
-    /// Blocks to leave as they are before another is populated, and nanoseconds that populating has
-    /// saved. Relaxed, and a few more or less do not matter.
-    rest: AtomicU32,
+    /// What populating has cost. Relaxed, one by one, and a few more or less do not matter.
+    small: AtomicU64,
     saved: AtomicU64,
+    lost: AtomicU64,
     /// Whether the program writes to what it has.
     pub(crate) sparse: Sparse,
 }
@@ -37,10 +38,25 @@ impl Populated {
     pub(crate) const fn new() -> Self {
         Self {
             forbidden: AtomicBool::new(false),
-            rest: AtomicU32::new(0),
-            saved: AtomicU64::new(0),
+            small: AtomicU64::new(Costs::NONE.small),
+            saved: AtomicU64::new(Costs::NONE.saved),
+            lost: AtomicU64::new(Costs::NONE.lost),
             sparse: Sparse::new(),
         }
+    }
+
+    fn costs(&self) -> Costs {
+        Costs {
+            small: self.small.load(Ordering::Relaxed),
+            saved: self.saved.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+
+    fn set_costs(&self, costs: Costs) {
+        self.small.store(costs.small, Ordering::Relaxed);
+        self.saved.store(costs.saved, Ordering::Relaxed);
+        self.lost.store(costs.lost, Ordering::Relaxed);
     }
 }
 
@@ -74,42 +90,40 @@ impl<S: System> Arena<S> {
             self.note_unpopulated(block);
             return;
         }
-        let rest = self.populated.rest.load(Ordering::Relaxed);
-        if rest > 0 {
-            self.populated.rest.store(rest - 1, Ordering::Relaxed);
-        } else if self.populate_timed(self.tables.address(block.first())) {
+        if self.populate_timed(self.tables.address(block.first())) {
             entry.dirty.store(ALL, Ordering::Relaxed);
             self.tally.populated(BLOCK_GRANULES);
         }
     }
 
-    /// Populates a block, and decides by the time that took when to do so again.
+    /// Populates a block, and notes how long that took.
     fn populate_timed(&self, address: usize) -> bool {
+        let costs = self.populated.costs();
+        let pages = match self.system.huge_pages() {
+            HugePages::Never => Pages::Small,
+            HugePages::Always | HugePages::OnRequest => costs.next(),
+        };
         let before = self.system.thread_nanoseconds();
-        let done = self.populate(address);
+        let done = self.populate(address, pages);
         let took = self.system.thread_nanoseconds().saturating_sub(before);
-        let outcome = populate::outcome(self.populated.saved.load(Ordering::Relaxed), took);
-        self.populated.saved.store(outcome.saved, Ordering::Relaxed);
-        self.populated.rest.store(outcome.rest, Ordering::Relaxed);
+        if done {
+            self.populated.set_costs(costs.after(pages, took));
+        }
         done
     }
 
-    fn populate(&self, address: usize) -> bool {
+    fn populate(&self, address: usize, pages: Pages) -> bool {
         let system = &self.system;
-        match system.huge_pages() {
-            HugePages::Never => false,
+        if pages == Pages::Small || system.huge_pages() != HugePages::OnRequest {
             // SAFETY: the caller owns the block.
-            HugePages::Always => unsafe { system.populate(address, BLOCK) },
-            HugePages::OnRequest => {
-                self.forbid_huge_pages_once();
-                // SAFETY: the caller owns the block.
-                unsafe {
-                    let done =
-                        system.allow_huge_pages(address, BLOCK) && system.populate(address, BLOCK);
-                    system.forbid_huge_pages(address, BLOCK);
-                    done
-                }
-            }
+            return unsafe { system.populate(address, BLOCK) };
+        }
+        self.forbid_huge_pages_once();
+        // SAFETY: the caller owns the block.
+        unsafe {
+            let done = system.allow_huge_pages(address, BLOCK) && system.populate(address, BLOCK);
+            system.forbid_huge_pages(address, BLOCK);
+            done
         }
     }
 

@@ -18,6 +18,10 @@ pub struct Fake {
     purged: AtomicUsize,
     populated: AtomicUsize,
     page_cost: AtomicU64,
+    huge_page_cost: AtomicU64,
+    spent: AtomicU64,
+    eligible: AtomicBool,
+    populated_as_huge: AtomicUsize,
     huge_pages: HugePages,
     keeps_guarded: AtomicBool,
     accesses_changed: AtomicUsize,
@@ -49,6 +53,10 @@ impl Fake {
             purged: AtomicUsize::new(0),
             populated: AtomicUsize::new(0),
             page_cost: AtomicU64::new(0),
+            huge_page_cost: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
+            eligible: AtomicBool::new(false),
+            populated_as_huge: AtomicUsize::new(0),
             huge_pages: HugePages::OnRequest,
             keeps_guarded: AtomicBool::new(false),
             accesses_changed: AtomicUsize::new(0),
@@ -118,9 +126,16 @@ impl Fake {
         self.fail_from.store(usize::MAX, SeqCst);
     }
 
-    /// Sets what populating a page costs a thread: the only thing that takes it any time.
-    pub fn set_page_cost(&self, nanoseconds: u64) {
+    /// Those of them that were eligible for huge pages.
+    pub fn populated_as_huge(&self) -> usize {
+        self.populated_as_huge.load(SeqCst)
+    }
+
+    /// Sets what populating a page costs a thread, and what so much of a huge page does: the only
+    /// things that take it any time.
+    pub fn set_page_costs(&self, nanoseconds: u64, huge: u64) {
         self.page_cost.store(nanoseconds, SeqCst);
+        self.huge_page_cost.store(huge, SeqCst);
     }
 
     /// Whether what was guarded stays inaccessible: as if near a limit others had taken the memory.
@@ -226,6 +241,7 @@ impl System for Fake {
     }
 
     unsafe fn forbid_huge_pages(&self, at: usize, bytes: usize) {
+        self.eligible.store(false, SeqCst);
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.forbid_huge_pages(at, bytes) }
     }
@@ -242,6 +258,7 @@ impl System for Fake {
         self.check(at, bytes);
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.allow_huge_pages(at, bytes) };
+        self.eligible.store(true, SeqCst);
         self.allowed()
     }
 
@@ -250,6 +267,10 @@ impl System for Fake {
         let allowed = self.allowed();
         if allowed {
             self.populated.fetch_add(bytes, SeqCst);
+            let huge = self.eligible.load(SeqCst);
+            self.populated_as_huge.fetch_add(if huge { bytes } else { 0 }, SeqCst);
+            let cost = if huge { &self.huge_page_cost } else { &self.page_cost };
+            self.spent.fetch_add((bytes / self.page_size) as u64 * cost.load(SeqCst), SeqCst);
         }
         // SAFETY: the caller's promise, passed on.
         unsafe { self.real.populate(at, bytes) };
@@ -310,7 +331,7 @@ impl System for Fake {
     }
 
     fn thread_nanoseconds(&self) -> u64 {
-        (self.populated() / self.page_size) as u64 * self.page_cost.load(SeqCst)
+        self.spent.load(SeqCst)
     }
 
     fn milliseconds(&self) -> u64 {

@@ -39,39 +39,77 @@ pub fn is_sparse(claimed: usize, resident: usize) -> bool {
     resident < claimed / 4
 }
 
-/// Nanoseconds that populating a block may take to be worth it: what its page faults would cost
-/// where pages are at hand. A virtual machine whose host has to find the memory first can take ten
-/// times as long for a huge page; and it is huge pages that are made of such memory, since what is
-/// free in whole is what was given back to the host, while single pages come from what is left.
-const WORTH_NANOSECONDS: u64 = 400_000;
-
-/// How much may be saved to pay for a block that takes longer.
-const MOST_SAVED: u64 = 16 * WORTH_NANOSECONDS;
-
-/// What took longer than was saved is to be less than this part of what the blocks cost that are
-/// left as they are for it.
-const SHARE_LOST: u64 = 16;
-
-/// The most blocks that are left as they are before another is tried.
-const LONGEST_REST: u64 = 256;
-
-/// What follows from how long it took to populate a block.
+/// With what pages a block is populated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
-    /// Nanoseconds that populating has saved up to now, and not lost again.
-    pub saved: u64,
-    /// How many blocks to leave as they are before another is populated.
-    pub rest: u32,
+pub enum Pages {
+    /// One huge page.
+    Huge,
+    /// As many as it takes of the usual size, by one call: half of what their page faults cost.
+    Small,
 }
 
-/// What follows when `saved` nanoseconds had been saved and a block has taken so long.
-pub fn outcome(saved: u64, nanoseconds: u64) -> Outcome {
-    let saved = (saved + WORTH_NANOSECONDS).min(MOST_SAVED);
-    match nanoseconds.checked_sub(saved) {
-        None | Some(0) => Outcome { saved: saved - nanoseconds, rest: 0 },
-        Some(lost) => {
-            let rest = lost.div_ceil(WORTH_NANOSECONDS / SHARE_LOST).min(LONGEST_REST);
-            Outcome { saved: 0, rest: rest as u32 }
+/// Nanoseconds that a block of small pages takes where memory is at hand, as long as nothing else
+/// is known.
+const USUAL: u64 = 400_000;
+
+/// How much may be saved to pay for a huge page that takes longer, in blocks of small pages.
+const MOST_SAVED: u64 = 16;
+
+/// What was lost is paid for by so many times as much that blocks of small pages have cost.
+const SHARE_LOST: u64 = 16;
+
+/// The most blocks of small pages that pay for one huge page.
+const LONGEST_REST: u64 = 256;
+
+/// What populating has cost, in nanoseconds of the threads that did it. Huge pages are quicker by
+/// several times where memory is at hand. A virtual machine may have to get it from its host first,
+/// for a huge page it can take ten times as long then; for small ones as well, or not at all, since
+/// what is free in whole is what was given back to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// What a block of small pages takes, as far as is known.
+    pub small: u64,
+    /// What huge pages have saved beside small ones, and not lost again.
+    pub saved: u64,
+    /// What they have lost, and blocks of small pages have not yet paid for.
+    pub lost: u64,
+}
+
+impl Costs {
+    /// Nothing known yet.
+    pub const NONE: Self = Self { small: USUAL, saved: 0, lost: 0 };
+
+    /// With what pages the next block is to be populated.
+    pub fn next(self) -> Pages {
+        if self.lost == 0 { Pages::Huge } else { Pages::Small }
+    }
+
+    /// What a huge page may take: a quarter more than small ones, for what address translation and
+    /// giving them back costs later.
+    fn worth(self) -> u64 {
+        self.small + self.small / 4
+    }
+
+    /// What is known once a block has taken so long.
+    pub fn after(self, pages: Pages, nanoseconds: u64) -> Self {
+        let worth = self.worth();
+        match pages {
+            Pages::Huge => {
+                let saved = (self.saved + worth).min(MOST_SAVED * worth);
+                let lost = nanoseconds.saturating_sub(saved);
+                // What small pages take is not looked at meanwhile, and may have become less.
+                let old = if nanoseconds > USUAL { self.small / 16 } else { 0 };
+                Self {
+                    small: (self.small - old).max(USUAL),
+                    saved: saved.saturating_sub(nanoseconds),
+                    lost: lost.min(LONGEST_REST * worth / SHARE_LOST),
+                }
+            }
+            Pages::Small => Self {
+                small: self.small.midpoint(nanoseconds).max(USUAL),
+                lost: self.lost.saturating_sub(worth / SHARE_LOST),
+                ..self
+            },
         }
     }
 }
@@ -95,42 +133,81 @@ mod tests {
         assert!(!is_sparse(BLOCK, BLOCK / 4));
     }
 
-    #[test]
-    fn a_block_that_takes_longer_is_paid_for_by_what_others_have_saved() {
-        let quick = WORTH_NANOSECONDS / 2;
-        let mut now = Outcome { saved: 0, rest: 0 };
-        for _ in 0..10 {
-            now = outcome(now.saved, quick);
-            assert_eq!(now.rest, 0);
+    /// What it costs to populate so many blocks, where those of either kind take so long.
+    fn cost_of(blocks: u64, took: impl Fn(u64, Pages) -> u64) -> (u64, u64) {
+        let (mut now, mut cost, mut huge) = (Costs::NONE, 0, 0);
+        for block in 0..blocks {
+            let pages = now.next();
+            let nanoseconds = took(block, pages);
+            now = now.after(pages, nanoseconds);
+            cost += nanoseconds;
+            huge += u64::from(pages == Pages::Huge);
         }
-        let slow = outcome(now.saved, 3 * WORTH_NANOSECONDS);
-        assert_eq!(slow, Outcome { saved: 3 * WORTH_NANOSECONDS, rest: 0 });
-        let many = core::iter::successors(Some(now), |now| Some(outcome(now.saved, 0)));
-        assert!(many.take(100).all(|now| now.saved <= MOST_SAVED), "old merits do not count");
+        (cost, huge)
     }
 
     #[test]
-    fn what_is_lost_is_a_small_part_of_what_the_blocks_cost_that_are_left_for_it() {
-        for factor in [2, 5, 10, 17] {
-            let now = outcome(0, factor * WORTH_NANOSECONDS);
-            let lost = (factor - 1) * WORTH_NANOSECONDS;
-            assert!(lost <= u64::from(now.rest) * WORTH_NANOSECONDS / SHARE_LOST, "{factor}");
-        }
-        assert_eq!(outcome(0, WORTH_NANOSECONDS + 1).rest, 1);
-        let longest = Outcome { saved: 0, rest: LONGEST_REST as u32 };
-        assert_eq!(outcome(0, 100 * WORTH_NANOSECONDS), longest);
+    fn where_huge_pages_are_quick_there_are_no_others() {
+        assert_eq!(cost_of(1000, |_, _| USUAL / 2).1, 1000);
+        // As well as where they take a little longer than small ones, which are worth less.
+        let (_, huge) =
+            cost_of(1000, |_, pages| if pages == Pages::Huge { 2_200_000 } else { 2_000_000 });
+        assert!(huge > 600, "{huge}");
     }
 
     #[test]
-    fn where_half_of_all_blocks_take_ten_times_as_long_little_is_lost() {
-        let (mut now, mut cost, mut blocks) = (Outcome { saved: 0, rest: 0 }, 0, 0);
-        for round in 0_u64..1000 {
-            let took = if round.is_multiple_of(2) { WORTH_NANOSECONDS / 2 } else { 4_000_000 };
-            now = outcome(now.saved, took);
-            cost += took + u64::from(now.rest) * WORTH_NANOSECONDS;
-            blocks += 1 + u64::from(now.rest);
+    fn a_huge_page_that_takes_longer_is_paid_for_by_what_others_have_saved() {
+        let quick = USUAL / 2;
+        let now = (0..10).fold(Costs::NONE, |now, _| now.after(Pages::Huge, quick));
+        assert_eq!(now.next(), Pages::Huge);
+        let slow = now.after(Pages::Huge, 3 * USUAL);
+        assert_eq!(slow.next(), Pages::Huge);
+        assert!(slow.saved < now.saved);
+        let later = (0..100).fold(now, |now, _| now.after(Pages::Huge, 0));
+        assert!(later.saved <= MOST_SAVED * later.worth(), "old merits do not count");
+    }
+
+    #[test]
+    fn where_huge_pages_take_ten_times_as_long_they_cost_little() {
+        let (cost, huge) = cost_of(1000, |_, pages| match pages {
+            Pages::Huge => 10 * USUAL,
+            Pages::Small => USUAL,
+        });
+        let without = 1000 * USUAL;
+        assert!(huge > 0 && cost < without + without / 8, "{cost} instead of {without}");
+    }
+
+    #[test]
+    fn where_half_of_all_huge_pages_take_ten_times_as_long_little_is_lost() {
+        let (cost, _) = cost_of(1000, |block, pages| match pages {
+            Pages::Huge if block.is_multiple_of(2) => 10 * USUAL,
+            Pages::Huge => USUAL / 2,
+            Pages::Small => USUAL,
+        });
+        let without = 1000 * USUAL;
+        assert!(cost < without + without / 8, "{cost} instead of {without}");
+    }
+
+    #[test]
+    fn one_huge_page_that_took_very_long_is_not_the_last() {
+        let slow = Costs::NONE.after(Pages::Huge, 1000 * USUAL);
+        let rest = (1..).scan(slow, |now, _| {
+            *now = now.after(Pages::Small, USUAL);
+            Some(now.next())
+        });
+        assert!(rest.take(LONGEST_REST as usize).any(|next| next == Pages::Huge));
+    }
+
+    #[test]
+    fn what_small_pages_take_is_found_out_again() {
+        // Once memory was not at hand; now it is, but for huge pages.
+        let cold = (0..10).fold(Costs::NONE, |now, _| now.after(Pages::Small, 5 * USUAL));
+        let (mut now, mut small) = (cold, 0);
+        for _ in 0..200 {
+            let pages = now.next();
+            now = now.after(pages, if pages == Pages::Huge { 5 * USUAL } else { USUAL });
+            small += u32::from(pages == Pages::Small);
         }
-        let without = blocks * WORTH_NANOSECONDS;
-        assert!(cost < without + without / SHARE_LOST, "{cost} instead of {without}");
+        assert!(small > 150, "{small} of 200");
     }
 }

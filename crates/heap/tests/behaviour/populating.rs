@@ -134,22 +134,38 @@ fn small_heaps_are_never_populated() {
 }
 
 #[test]
-fn where_populating_costs_more_than_page_faults_it_is_hardly_done() {
+fn where_huge_pages_take_longer_than_small_ones_those_are_populated() {
     let estate = Estate::new(Fake::new());
-    estate.arena().system().set_page_cost(2000);
+    estate.arena().system().set_page_costs(1000, 10_000);
     let mut thread = Thread::new(&estate);
     let all = fill(&mut thread, 600);
     let populated = estate.arena().system().populated();
-    assert!((BLOCK..20 * BLOCK).contains(&populated), "{populated} bytes were populated");
+    assert!(populated >= 450 << 20, "{populated} bytes were populated");
+    let huge = estate.arena().system().populated_as_huge();
+    assert!((BLOCK..20 * BLOCK).contains(&huge), "{huge} bytes in huge pages");
     thread.free_all(all);
 }
 
 #[test]
-fn nothing_is_populated_where_there_are_no_huge_pages() {
+fn where_huge_pages_are_quick_there_are_no_others() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().system().set_page_costs(1000, 200);
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 600);
+    let system = estate.arena().system();
+    assert_eq!(system.populated_as_huge(), system.populated());
+    assert!(system.populated() >= 450 << 20, "{} bytes were populated", system.populated());
+    thread.free_all(all);
+}
+
+#[test]
+fn where_there_are_no_huge_pages_small_ones_are_populated() {
     let estate = Estate::new(Fake::new().with_huge_pages(HugePages::Never));
     let mut thread = Thread::new(&estate);
     let all = fill(&mut thread, 300);
-    assert_eq!(estate.arena().system().populated(), 0);
+    let system = estate.arena().system();
+    assert_eq!(system.populated_as_huge(), 0);
+    assert!(system.populated() >= 200 << 20, "{} bytes were populated", system.populated());
     thread.free_all(all);
 }
 
