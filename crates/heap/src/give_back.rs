@@ -16,6 +16,9 @@ use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule};
 use crate::magazine::{Magazine, ROUNDS};
 use crate::outbox::{FreedTwice, Row};
+use freehold_sync::atomic::Alone;
+use freehold_sync::freed;
+use freehold_sync::word::Pushed;
 use freehold_sys::System;
 
 /// When fewer objects than this belong in a row of objects in no order, they are of so many slabs
@@ -24,6 +27,14 @@ const WORTH_GATHERING: usize = 4;
 
 /// How many objects are compared at once with what comes next in order.
 const AT_ONCE: usize = 4;
+
+/// Objects that went home one by one.
+struct Scattered {
+    /// How many.
+    count: usize,
+    /// What is left to do for the slab of the last, if anything is.
+    last: Option<(Granule, Pushed)>,
+}
 
 /// Finds small objects of one class.
 struct Rows<'a, S: System> {
@@ -38,30 +49,55 @@ impl<'a, S: System> Rows<'a, S> {
         Self { arena, region: arena.tables.region, class, info: class.info() }
     }
 
-    /// The first of a list of objects, with its neighbours that follow it there: what was freed
-    /// together is often of one slab. An object that comes a second time ends the row. `None` if
-    /// the first is not of the class any longer: that each was, and the start of an object, was
-    /// found out when the thread kept it.
-    #[inline]
-    fn first(&self, objects: &[usize]) -> Option<Row> {
-        let (&first, others) = objects.split_first()?;
-        let in_region = first - self.region;
+    /// Where an object is. `None` if what is there is not of the class any longer: that it was, and
+    /// the start of an object, was found out when the thread kept it.
+    #[inline(always)]
+    fn place(&self, object: usize) -> Option<(Granule, usize)> {
+        let in_region = object - self.region;
         let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
-        if self.arena.tag(slab).class() != self.class.0 {
-            return None;
-        }
-        let row = Row::one(slab, self.info.objects_in(in_region % GRANULE));
-        let same_granule = |&next: &usize| (next ^ first) < GRANULE;
-        if !others.first().is_some_and(same_granule) {
-            return Some(row);
-        }
-        Some(self.with_neighbours(row, first, others))
+        let is_of_class = self.arena.tag(slab).class() == self.class.0;
+        is_of_class.then(|| (slab, self.info.objects_in(in_region % GRANULE)))
     }
 
-    /// A row of one object, `first`, with those of the others that follow it there.
+    /// Sends objects home, each by itself, from the first on as far as each is of another granule
+    /// than the next, and of a slab of the heap with that number to which it is not attached; or
+    /// until one leaves something to do. Here each instruction counts.
+    #[inline(never)]
+    fn send_scattered(&self, heap: u16, objects: &[usize]) -> Scattered {
+        Alone::now().apart(|alone| self.send_scattered_when(alone, heap, objects))
+    }
+
+    #[inline(always)]
+    fn send_scattered_when(&self, alone: Alone, heap: u16, objects: &[usize]) -> Scattered {
+        let (arena, info) = (self.arena, self.info);
+        let (capacity, wake) = (info.capacity.into(), info.wake.into());
+        let mut count = 0;
+        while let Some(&object) = objects.get(count) {
+            if objects.get(count + 1).is_some_and(|&next| (next ^ object) < GRANULE) {
+                break;
+            }
+            let Some((slab, n)) = self.place(object) else { break };
+            let word = arena.word(slab).count();
+            let seen = word.see();
+            if arena.tag(slab).owner() != heap || seen.is_attached() {
+                break;
+            }
+            let (bits, bit) = (arena.bits(slab).word(n / 64), 1 << (n % 64));
+            let pushed = freed::free_one((word, seen), bits, bit, capacity, wake, alone);
+            count += 1;
+            if pushed != Pushed::Recorded {
+                return Scattered { count, last: Some((slab, pushed)) };
+            }
+        }
+        Scattered { count, last: None }
+    }
+
+    /// A row of one object, `first`, the `n`th of its slab, with those of the others that follow it
+    /// there: what was freed together is often of one slab. An object that comes a second time ends
+    /// the row.
     #[inline]
-    fn with_neighbours(&self, mut row: Row, first: usize, others: &[usize]) -> Row {
-        let n = row.word * 64 + row.mask.trailing_zeros() as usize;
+    fn with_neighbours(&self, slab: Granule, n: usize, first: usize, others: &[usize]) -> Row {
+        let mut row = Row::one(slab, n);
         let (count, mask) = in_order(self.info, first, n, others);
         row.mask |= mask;
         row.count += count as u16;
@@ -226,21 +262,49 @@ impl ThreadCache {
             _ => self.heap().map(Heap::hold),
         };
         let (rows, mut released, mut rest) = (Rows::of(arena, class), 0, objects);
-        while let Some(&address) = rest.first() {
-            let row = rows.first(rest).ok_or(Invalid::FreedTwice { address })?;
-            rest = &rest[usize::from(row.count)..];
-            released += match held.as_mut().filter(|held| arena.owns(held, row.slab)) {
-                Some(held) if held.is_attached_to(class, row.slab) => {
-                    arena.take_back(held, class, row).map(|()| 0)
+        loop {
+            if let Some(held) = held.as_mut() {
+                let sent = rows.send_scattered(held.heap().id(), rest);
+                rest = &rest[sent.count..];
+                if let Some((slab, pushed)) = sent.last {
+                    let settled = arena.settle(class, slab, pushed, Some(held));
+                    released += settled.map_err(|()| arena.twice(FreedTwice { slab }))?;
+                    continue;
                 }
-                Some(held) => arena.send_row_home(class, row, Some(held)),
-                None => Ok(self.post_row(arena, class, row, held.as_mut())?),
             }
-            .map_err(|()| arena.twice(FreedTwice { slab: row.slab }))?;
+            let Some((&first, others)) = rest.split_first() else { break };
+            let twice = Invalid::FreedTwice { address: first };
+            let (slab, n) = rows.place(first).ok_or(twice)?;
+            let row = rows.with_neighbours(slab, n, first, others);
+            rest = &rest[usize::from(row.count)..];
+            released += self.give_back_row(arena, class, row, held.as_mut())?;
         }
         released += held.map_or(0, |held| held.account.total_released());
         self.note_released(arena, released);
         Ok(())
+    }
+
+    /// Gives back objects that stand in a row. Returns the granules released, but for those on the
+    /// account of the heap held.
+    #[inline]
+    fn give_back_row<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        row: Row,
+        held: Option<&mut Held>,
+    ) -> Result<u32, Invalid> {
+        let sent = match held {
+            Some(held) if arena.owns(held, row.slab) => {
+                if held.is_attached_to(class, row.slab) {
+                    arena.take_back(held, class, row).map(|()| 0)
+                } else {
+                    arena.send_row_home(class, row, Some(held))
+                }
+            }
+            held => return self.post_row(arena, class, row, held),
+        };
+        sent.map_err(|()| arena.twice(FreedTwice { slab: row.slab }))
     }
 
     /// Puts objects into the outbox, where they or others may have to go home for it; sends them

@@ -59,7 +59,6 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends small objects home that stand in one row. Fails if one of them is free already.
-    #[inline(always)]
     pub(crate) fn send_row_home(
         &self,
         class: Class,
@@ -92,7 +91,7 @@ impl<S: System> Arena<S> {
 
     /// Does what a push asks for that did more than to record objects.
     #[inline(never)]
-    fn settle(
+    pub(crate) fn settle(
         &self,
         class: Class,
         g: Granule,

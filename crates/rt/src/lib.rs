@@ -11,6 +11,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod alone;
 mod background;
 mod chunk;
 mod debugging;

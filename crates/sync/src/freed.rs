@@ -11,8 +11,8 @@
 //!
 //! Invariant: a slab that does not exist has no bits set.
 
-use crate::atomic::{AtomicU64, Ordering};
-use crate::word::{Count, Pushed, SlabWord};
+use crate::atomic::{Alone, AtomicU64, Ordering};
+use crate::word::{Count, Pushed, Seen, SlabWord};
 
 /// The orderings in force, in one place so that the model can show what happens with others.
 pub(crate) struct Orders {
@@ -43,6 +43,22 @@ pub fn free<'a>(
     word.push(capacity, wake, |before| Some(Count(before.0 + count)))
 }
 
+/// [`free`] of one object, whose bit is `bit` of `bits`, when `word` was `seen`.
+#[inline(always)]
+pub fn free_one(
+    (word, seen): (&SlabWord<Count>, Seen),
+    bits: &AtomicU64,
+    bit: u64,
+    capacity: i32,
+    wake: i32,
+    alone: Alone,
+) -> Pushed {
+    if alone.fetch_or(bits, bit, CORRECT.set) & bit != 0 {
+        return Pushed::Refused;
+    }
+    word.push_one(seen, capacity, wake, alone)
+}
+
 /// Sets bits. Returns whether none of them was set already.
 pub(crate) fn set_bits<'a>(
     orders: &Orders,
@@ -50,13 +66,14 @@ pub(crate) fn set_bits<'a>(
     masks: impl Iterator<Item = (usize, u64)>,
 ) -> bool {
     let mut masks = masks.filter(|(_, mask)| *mask != 0);
-    masks.all(|(n, mask)| bits(n).fetch_or(mask, orders.set) & mask == 0)
+    let alone = Alone::now();
+    masks.all(|(n, mask)| alone.fetch_or(bits(n), mask, orders.set) & mask == 0)
 }
 
 /// Sets the bits of objects that the slab's holder itself takes back, and counts for itself.
 /// Returns whether none of them was set already.
 pub fn set(bits: &AtomicU64, mask: u64) -> bool {
-    bits.fetch_or(mask, CORRECT.set) & mask == 0
+    Alone::now().fetch_or(bits, mask, CORRECT.set) & mask == 0
 }
 
 /// Collects up to `most` bits of one word, the lowest, and calls `each` with the number of each, or
@@ -106,7 +123,7 @@ pub(crate) fn collect_by(
     }
     let chosen = all & !rest;
     if chosen != 0 {
-        bits.fetch_and(!chosen, orders.collect);
+        Alone::now().and(bits, !chosen, orders.collect);
     }
     chosen
 }

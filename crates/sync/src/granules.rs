@@ -7,7 +7,7 @@
 //!
 //! Invariant: a granule's bit is set by its owner alone, once for each time it was cleared.
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{Alone, AtomicU64, Ordering};
 
 /// All the granules of a block.
 pub const ALL: u64 = u64::MAX;
@@ -76,12 +76,7 @@ impl FreeGranules {
             debug_assert!(chosen != 0 && chosen & !free == 0);
             // Acquire pairs with the Release in `release`: the new owner comes after all that the
             // former ones did in and with the granules.
-            match self.0.compare_exchange_weak(
-                free,
-                free & !chosen,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
+            match Alone::now().exchange(&self.0, free, free & !chosen, Ordering::Acquire) {
                 Ok(_) => return Some(chosen),
                 Err(seen) => free = seen,
             }
@@ -92,7 +87,7 @@ impl FreeGranules {
     pub fn release(&self, granules: u64) -> u64 {
         // Release pairs with the Acquire in `claim` and `close`. It stays in force when others
         // change the word in between, since all changes are read-modify-writes.
-        let before = self.0.fetch_or(granules, Ordering::Release);
+        let before = Alone::now().fetch_or(&self.0, granules, Ordering::Release);
         debug_assert!(before & granules == 0, "granules {granules:#x} were free already");
         before | granules
     }

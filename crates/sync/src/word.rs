@@ -38,7 +38,7 @@
 //! * After a push that claimed nothing, the pusher does not touch the slab again: somebody else may
 //!   have claimed and released it already.
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{Alone, AtomicU64, Ordering};
 use core::cmp;
 use core::marker::PhantomData;
 
@@ -118,6 +118,62 @@ impl Ledger for Count {
 /// Freed objects as one bit each: for slabs of at most 56 objects. Touches no object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mask(pub u64);
+
+/// A slab's word as it was at some moment.
+#[derive(Clone, Copy)]
+pub struct Seen(u64);
+
+impl Seen {
+    /// Whether a heap was attached to the slab.
+    #[inline(always)]
+    pub fn is_attached(self) -> bool {
+        self.0 >> PAYLOAD_BITS == State::Attached as u64
+    }
+}
+
+impl SlabWord<Count> {
+    /// The word at this moment.
+    #[inline(always)]
+    pub fn see(&self) -> Seen {
+        // Relaxed: as in `look`.
+        Seen(self.word.load(Ordering::Relaxed))
+    }
+
+    /// [`SlabWord::push`] of one object, when the word was `seen`.
+    #[inline(always)]
+    pub fn push_one(&self, seen: Seen, capacity: i32, wake: i32, alone: Alone) -> Pushed {
+        self.push_one_by(&CORRECT, seen, capacity, wake, alone)
+    }
+
+    /// [`SlabWord::push_one`] by rules that the model may break.
+    #[inline(always)]
+    pub(crate) fn push_one_by(
+        &self,
+        rules: &Rules,
+        Seen(seen): Seen,
+        capacity: i32,
+        wake: i32,
+        alone: Alone,
+    ) -> Pushed {
+        // Mostly the next number reaches neither mark, and then it is all that changes.
+        let (state, before) = unpack::<Count>(seen);
+        let is_asleep = state == State::Detached && before.0 < wake;
+        let mark = if is_asleep { wake } else { capacity };
+        if state != State::Free
+            && before.0 + 1 < mark
+            && alone.exchange(&self.word, seen, seen + 1, rules.push).is_ok()
+        {
+            return Pushed::Recorded;
+        }
+        self.push_one_more(rules, capacity, wake)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_one_more(&self, rules: &Rules, capacity: i32, wake: i32) -> Pushed {
+        self.push_by(rules, capacity, wake, |before| Some(Count(before.0 + 1)))
+    }
+}
 
 impl SlabWord<Mask> {
     /// The objects that are free at this moment, and that those who freed them are done with. For
@@ -255,6 +311,7 @@ impl<L: Ledger> SlabWord<L> {
 
     /// Records freed objects: `add` turns the payload into the new one, or returns `None` to
     /// refuse.
+    #[inline]
     pub fn push(&self, capacity: i32, wake: i32, add: impl FnMut(L) -> Option<L>) -> Pushed {
         // Release, on success: what this thread did in and to the objects comes before whatever the
         // next owner does with them (pairs with the Acquire of `drain`, `adopt`, `take` and of any
@@ -296,12 +353,7 @@ impl<L: Ledger> SlabWord<L> {
                 State::Pooled if complete => (State::Claimed, Pushed::CompletedInPool),
                 other => (other, Pushed::Recorded),
             };
-            match self.word.compare_exchange_weak(
-                seen,
-                pack(next, after),
-                rules.push,
-                Ordering::Relaxed,
-            ) {
+            match Alone::now().exchange(&self.word, seen, pack(next, after), rules.push) {
                 Ok(_) => return outcome,
                 Err(now) => seen = now,
             }

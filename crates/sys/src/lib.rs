@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod alone;
 pub mod environment;
 mod exceptions;
 #[cfg(any(test, feature = "fake"))]

@@ -6,6 +6,7 @@
 //! stack of fixed size, and thread-local storage that is all zero and used by nobody; it must call
 //! nothing but raw system calls.
 
+use crate::alone;
 use crate::futex;
 use crate::syscall::{self, failed, number};
 use core::arch::asm;
@@ -103,6 +104,7 @@ impl Room {
             return false;
         }
         self.called.store(0, Ordering::Relaxed);
+        alone::note_thread();
         let (all, mut before) = (u64::MAX, 0_u64);
         let (blocked, old) = (&raw const all as usize, &raw mut before as usize);
         // SAFETY: masks of 8 bytes; the thread inherits that everything is blocked. The stack and
