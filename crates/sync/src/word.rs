@@ -158,7 +158,7 @@ impl SlabWord<Count> {
         // Mostly the next number reaches neither mark, and then it is all that changes.
         let (state, before) = unpack::<Count>(seen);
         let is_asleep = state == State::Detached && before.0 < wake;
-        let mark = if is_asleep { wake } else { capacity };
+        let mark = if is_asleep { wake.min(capacity) } else { capacity };
         if state != State::Free
             && before.0 + 1 < mark
             && alone.exchange(&self.word, seen, seen + 1, rules.push).is_ok()

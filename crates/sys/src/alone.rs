@@ -153,3 +153,31 @@ pub unsafe fn compare_exchange(word: &AtomicU64, seen: u64, next: u64) -> Result
     let found = unsafe { machine::compare_exchange(word.as_ptr(), seen, next) };
     if found == seen { Ok(found) } else { Err(found) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
+    fn words_are_changed_as_by_atomics() {
+        let (word, by_atomics) = (AtomicU64::new(0b1010), AtomicU64::new(0b1010));
+        let now = || word.load(Ordering::Relaxed);
+        for bits in [0b0110, 1 << 63, 0b1000] {
+            // SAFETY: this test's own.
+            let before = unsafe { fetch_or(&word, bits) };
+            assert_eq!(before, by_atomics.fetch_or(bits, Ordering::Relaxed));
+            assert_eq!(now(), by_atomics.load(Ordering::Relaxed));
+        }
+        // SAFETY: as above.
+        unsafe { and(&word, !0b0110) };
+        assert_eq!(now(), 1 << 63 | 0b1000);
+        for (seen, next) in [(now(), 7), (8, 9), (7, u64::MAX), (u64::MAX, 0)] {
+            let before = now();
+            // SAFETY: as above.
+            let result = unsafe { compare_exchange(&word, seen, next) };
+            let expected = if before == seen { (Ok(seen), next) } else { (Err(before), before) };
+            assert_eq!((result, now()), expected);
+        }
+    }
+}

@@ -303,6 +303,53 @@ static void what_waits(void)
 		}
 	printf("handled: %ld\n", handled);
 }
+
+enum { SCATTERED = 2000, SCATTERED_SIZE = 256 };
+static uint64_t *kept_for_handler[SCATTERED];
+static int freed_by_handler;
+
+static void free_a_neighbour(int signal)
+{
+	(void)signal;
+	int error = errno;
+	if (++handled % 61 == 0 && freed_by_handler < SCATTERED)
+		free(kept_for_handler[freed_by_handler++]);
+	errno = error;
+}
+
+/* The only thread gives back what it has freed in no order, and handlers free objects of the same
+ * slabs, before each of its instructions in turn: none may get lost. */
+static void scattered(void)
+{
+	static uint64_t *blocks[SCATTERED];
+	handle(SIGTRAP, free_a_neighbour);
+	free(malloc(SCATTERED_SIZE));
+	size_t before = mallinfo2().uordblks;
+	for (int round = 0; round < 2 * seconds; round++) {
+		for (int i = 0; i < SCATTERED; i++) {
+			CHECK((blocks[i] = malloc(SCATTERED_SIZE)));
+			CHECK((kept_for_handler[i] = malloc(SCATTERED_SIZE)));
+			*blocks[i] = *kept_for_handler[i] = i;
+		}
+		freed_by_handler = 0;
+		/* 677 has no divisor in common with the number: each comes once. */
+		for (int i = 0; i < SCATTERED; i++) {
+			uint64_t *block = blocks[i * 677 % SCATTERED];
+			CHECK(*block == (uint64_t)(i * 677 % SCATTERED));
+			set_stepping(1);
+			free(block);
+			set_stepping(0);
+		}
+		CHECK(freed_by_handler > SCATTERED / 2);
+		for (int i = freed_by_handler; i < SCATTERED; i++) {
+			CHECK(*kept_for_handler[i] == (uint64_t)i);
+			free(kept_for_handler[i]);
+		}
+	}
+	malloc_trim(0);
+	printf("handled: %ld\n", handled);
+	CHECK(mallinfo2().uordblks < before + (64 << 10));
+}
 #endif
 
 /* What a handler frees while the allocator is busy must be freed in the end. */
@@ -426,6 +473,7 @@ static const struct test_case CASES[] = {
 #ifdef __x86_64__
 	{"every_instruction", every_instruction},
 	{"what_waits", what_waits},
+	{"scattered", scattered},
 #endif
 	{"frees_in_handlers", frees_in_handlers},
 	{"crash_in_program", crash_in_program},

@@ -91,6 +91,7 @@ impl Costs {
     }
 
     /// What is known once a block has taken so long.
+    #[must_use]
     pub fn after(self, pages: Pages, nanoseconds: u64) -> Self {
         let worth = self.worth();
         match pages {

@@ -12,7 +12,7 @@ mod questions;
 mod scenarios;
 mod turns;
 
-use crate::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{Alone, AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::exchange::{self, Exchange};
 use crate::freed::{self, Orders};
 use crate::frontier::{Frontier, Step};
@@ -113,11 +113,12 @@ impl Slab {
     /// The program uses an object and frees it; the freeing thread does what the push asks for.
     fn free(&self, object: usize, may_adopt: bool) {
         self.contents[object].write(|c| *c += 1);
+        // As `freed::free_one` does.
+        let (seen, alone) = (self.word.see(), Alone::now());
         let once = freed::set_bits(self.laws.bits, |_| &self.bits, [(0, 1 << object)].into_iter());
         assert!(once, "a valid free was taken for a second one");
-        let pushed = self.word.push_by(self.laws.word, CAPACITY as i32, self.wake, |before| {
-            Some(Count(before.0 + 1))
-        });
+        let (rules, capacity) = (self.laws.word, CAPACITY as i32);
+        let pushed = self.word.push_one_by(rules, seen, capacity, self.wake, alone);
         match pushed {
             Pushed::Recorded => {}
             Pushed::Woken if may_adopt => self.adopt(),
