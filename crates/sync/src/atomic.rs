@@ -12,8 +12,6 @@ pub use loom::sync::atomic::{
 pub use core::sync::atomic::compiler_fence;
 #[cfg(not(loom))]
 pub use core::sync::atomic::fence;
-#[cfg(not(loom))]
-use freehold_sys::alone;
 #[cfg(loom)]
 pub use loom::sync::atomic::fence;
 
@@ -41,8 +39,9 @@ pub fn pause() {
     loom::thread::yield_now();
 }
 
-/// Whether the calling thread is the only one of its process, and may leave out what only others
-/// need. Under the model it never is.
+/// Whether the calling thread is the only one of its process: what it changes it may read first
+/// and write then, as if there were no atomics. Only for words that its own signal handlers leave
+/// alone, since those find that their thread is busy. Under the model it never is.
 #[derive(Clone, Copy)]
 pub struct Alone(bool);
 
@@ -50,10 +49,7 @@ impl Alone {
     /// As it is at this moment, and until the thread makes another.
     #[inline(always)]
     pub fn now() -> Self {
-        #[cfg(not(loom))]
-        return Self(alone::is_alone());
-        #[cfg(loom)]
-        Self(false)
+        Self(cfg!(not(loom)) && freehold_sys::alone::is_alone())
     }
 
     /// Calls a function with this, compiled for either case: for what is done many times.
@@ -65,23 +61,23 @@ impl Alone {
     /// `word.fetch_or`.
     #[inline(always)]
     pub(crate) fn fetch_or(self, word: &AtomicU64, bits: u64, order: Ordering) -> u64 {
-        #[cfg(not(loom))]
-        if self.0 {
-            // SAFETY: there is no other thread, as this says.
-            return unsafe { alone::fetch_or(word, bits) };
+        if !self.0 {
+            return word.fetch_or(bits, order);
         }
-        word.fetch_or(bits, order)
+        let before = word.load(Ordering::Relaxed);
+        word.store(before | bits, Ordering::Relaxed);
+        before
     }
 
-    /// `word.fetch_and`, whose result nobody looks at.
+    /// `word.fetch_and`.
     #[inline(always)]
-    pub(crate) fn and(self, word: &AtomicU64, bits: u64, order: Ordering) {
-        #[cfg(not(loom))]
-        if self.0 {
-            // SAFETY: as above.
-            return unsafe { alone::and(word, bits) };
+    pub(crate) fn fetch_and(self, word: &AtomicU64, bits: u64, order: Ordering) -> u64 {
+        if !self.0 {
+            return word.fetch_and(bits, order);
         }
-        word.fetch_and(bits, order);
+        let before = word.load(Ordering::Relaxed);
+        word.store(before & bits, Ordering::Relaxed);
+        before
     }
 
     /// `word.compare_exchange_weak`, Relaxed if it fails.
@@ -93,11 +89,38 @@ impl Alone {
         next: u64,
         order: Ordering,
     ) -> Result<u64, u64> {
-        #[cfg(not(loom))]
-        if self.0 {
-            // SAFETY: as above.
-            return unsafe { alone::compare_exchange(word, seen, next) };
+        if !self.0 {
+            return word.compare_exchange_weak(seen, next, order, Ordering::Relaxed);
         }
-        word.compare_exchange_weak(seen, next, order, Ordering::Relaxed)
+        let before = word.load(Ordering::Relaxed);
+        if before != seen {
+            return Err(before);
+        }
+        word.store(next, Ordering::Relaxed);
+        Ok(before)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alone_words_change_as_by_atomics() {
+        let words = [true, false].map(|alone| {
+            let (alone, word) = (Alone(alone), AtomicU64::new(0b1010));
+            let mut seen = std::vec::Vec::new();
+            for bits in [0b0110, 1 << 63, 0b1000] {
+                seen.push(alone.fetch_or(&word, bits, Ordering::Relaxed));
+            }
+            seen.push(alone.fetch_and(&word, !0b0110, Ordering::Relaxed));
+            let now = word.load(Ordering::Relaxed);
+            assert_eq!(alone.exchange(&word, now + 1, 7, Ordering::Relaxed), Err(now));
+            // The weak one may fail for no reason.
+            while alone.exchange(&word, now, 7, Ordering::Relaxed).is_err() {}
+            seen.push(word.load(Ordering::Relaxed));
+            seen
+        });
+        assert_eq!(words[0], words[1]);
     }
 }

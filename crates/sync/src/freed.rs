@@ -123,7 +123,7 @@ pub(crate) fn collect_by(
     }
     let chosen = all & !rest;
     if chosen != 0 {
-        Alone::now().and(bits, !chosen, orders.collect);
+        Alone::now().fetch_and(bits, !chosen, orders.collect);
     }
     chosen
 }
