@@ -99,10 +99,7 @@ impl<S: System> Arena<S> {
     /// Populates a block, and notes how long that took.
     fn populate_timed(&self, address: usize) -> bool {
         let costs = self.populated.costs();
-        let pages = match self.system.huge_pages() {
-            HugePages::Never => Pages::Small,
-            HugePages::Always | HugePages::OnRequest => costs.next(),
-        };
+        let pages = costs.next();
         let before = self.system.thread_nanoseconds();
         let done = self.populate(address, pages);
         let took = self.system.thread_nanoseconds().saturating_sub(before);

@@ -162,6 +162,21 @@ fn invalid_frees_are_refused_and_say_why() {
 }
 
 #[test]
+fn a_second_free_among_objects_in_no_order_is_refused_as_they_go_home() {
+    const COUNT: usize = 4000;
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let objects: Vec<_> = (0..COUNT).map(|_| thread.alloc(256).unwrap()).collect();
+    // Each of another slab than the one before it: a slab has 128. Of each some stay, so that none
+    // has more free objects than it has objects.
+    let mut order: Vec<_> = (0..COUNT / 2).map(|n| objects[n * 131 % COUNT]).collect();
+    order.insert(COUNT / 4 + 3, order[COUNT / 4]);
+    let mut refused: Vec<_> = order.iter().filter_map(|&it| thread.try_free(it).err()).collect();
+    refused.extend(thread.cache.trim(estate.arena()).err());
+    assert!(matches!(refused[..], [Invalid::FreedTwice { .. }]), "{refused:?}");
+}
+
+#[test]
 fn second_frees_of_small_objects_are_refused_among_the_first_and_now_and_then_later() {
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
