@@ -38,6 +38,7 @@ fn main() {
         for symbol in ["pthread_key_create", "pthread_setspecific", "__register_atfork"] {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={symbol}");
         }
+        link_without_version("__libc_single_threaded");
     }
     // Not every linker can be told where what stands: mold cannot. Without, the library works as
     // well, and more of it is resident.
@@ -60,7 +61,7 @@ fn main() {
 fn with_functions(script: &str) -> PathBuf {
     let beside = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let read = |name| fs::read_to_string(beside.join(name)).expect("it stands beside build.rs");
-    let place = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join(script);
+    let place = out_dir().join(script);
     let complete = read(script).replace("@near.ld@", &read("near.ld"));
     fs::write(&place, complete).expect("cargo has made the directory");
     place
@@ -69,18 +70,36 @@ fn with_functions(script: &str) -> PathBuf {
 /// Whether the linker that the library will be linked with takes these arguments: by linking
 /// another library with them, of one function.
 fn links_with(arguments: &[String]) -> bool {
-    let place = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let source = place.join("probe.rs");
-    let probe = "#![no_std]\n\
-        #[panic_handler]\n\
-        fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n\
-        #[unsafe(no_mangle)]\n\
-        pub extern \"C\" fn probe() {}\n";
-    if fs::write(&source, probe).is_err() {
+    links("probe", "#[unsafe(no_mangle)]\npub extern \"C\" fn probe() {}\n", arguments)
+}
+
+/// Has the C library's variable of that name linked without its version, which older ones have not:
+/// by a library that stands before it, has one without, and is not needed, since the reference is
+/// weak. (So no part of this package names the C library: it comes with `freehold-rt`, after this.)
+fn link_without_version(variable: &str) {
+    let source = format!("#[unsafe(no_mangle)]\npub static {variable}: u8 = 0;\n");
+    if links("unversioned", &source, &[]) {
+        println!("cargo:rustc-link-search=native={}", out_dir().display());
+        println!("cargo:rustc-link-lib=dylib=unversioned");
+    }
+}
+
+fn out_dir() -> PathBuf {
+    PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"))
+}
+
+/// Links a shared library of that name, by the linker that this one will be linked with.
+fn links(name: &str, items: &str, arguments: &[String]) -> bool {
+    let source = out_dir().join(format!("{name}.rs"));
+    let complete = format!(
+        "#![no_std]\n#![allow(non_upper_case_globals)]\n#[panic_handler]\n\
+         fn panic(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}\n{items}"
+    );
+    if fs::write(&source, complete).is_err() {
         return false;
     }
     let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo sets it"));
-    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "probe"]);
+    rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", name]);
     rustc.args(["-C", "panic=abort", "-C", "link-arg=-nostartfiles", "--target"]);
     rustc.arg(env::var_os("TARGET").expect("cargo sets it"));
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
@@ -93,7 +112,7 @@ fn links_with(arguments: &[String]) -> bool {
     for argument in arguments {
         rustc.arg("-C").arg(format!("link-arg={argument}"));
     }
-    rustc.arg("-o").arg(place.join("libprobe.so")).arg(source);
+    rustc.arg("-o").arg(out_dir().join(format!("lib{name}.so"))).arg(source);
     rustc.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     rustc.status().is_ok_and(|status| status.success())
 }

@@ -63,11 +63,3 @@ fn where_others_have_taken_all_room_opening_fails_with_the_reason() {
     ended.check(!is_opened(&ended) && reason.contains(&name), "it was to be refused");
     ended.check(reason.contains("static TLS"), "the reason was to be the lack of room");
 }
-
-#[test]
-#[cfg(target_env = "gnu")]
-fn as_a_program_starts_the_c_library_is_asked_where_it_says_how_many_threads_there_are() {
-    let (asked, freehold) = (compile::c_library("dlsym.c"), library::shared());
-    let ended = Child::new("true").preload(&asked).preload(freehold).run().succeeded();
-    ended.check(ended.err().contains("asked for __libc_single_threaded\n"), "it was to be asked");
-}

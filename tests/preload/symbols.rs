@@ -208,6 +208,21 @@ fn the_thread_local_storage_fits_what_is_set_aside_and_no_memory_is_writable_and
     }
 }
 
+#[test]
+#[cfg(target_env = "gnu")]
+fn how_many_threads_there_are_is_read_where_the_c_library_says_it_whatever_its_version() {
+    const VARIABLE: &str = "__libc_single_threaded";
+    let elf = elf();
+    let endian = elf.endian();
+    let versions = elf.elf_section_table().versions(endian, elf.data()).expect("readable");
+    let versions = versions.expect("the C library's functions have versions");
+    let mut symbols = elf.dynamic_symbols().filter(|symbol| symbol.name() == Ok(VARIABLE));
+    let symbol = symbols.next().expect("it was to be referred to");
+    assert!(symbol.is_undefined() && symbol.is_weak(), "older C libraries have none");
+    let version = versions.version(versions.version_index(endian, symbol.index()).into());
+    assert!(version.expect("readable").is_none(), "nor that version");
+}
+
 /// The oldest C library that the library is promised to run with: 2.28, of Debian 10 and of Red Hat
 /// Enterprise Linux 8.
 const OLDEST: u32 = 28;

@@ -6,7 +6,6 @@ use core::ptr;
 pub(crate) const ENOMEM: c_int = 12;
 pub(crate) const EINVAL: c_int = 22;
 
-#[link(name = "c")]
 unsafe extern "C" {
     #[cfg_attr(target_os = "linux", link_name = "__errno_location")]
     fn errno_location() -> *mut c_int;

@@ -141,7 +141,6 @@ pub extern "C" fn malloc_stats() {
     );
 }
 
-#[link(name = "c")]
 unsafe extern "C" {
     fn fputs(text: *const c_char, file: *mut c_void) -> c_int;
 }

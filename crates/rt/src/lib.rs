@@ -11,7 +11,6 @@
 #[cfg(test)]
 extern crate std;
 
-mod alone;
 mod background;
 mod chunk;
 mod debugging;

@@ -1,6 +1,6 @@
-//! Functions that another library may provide: one that is there or not, perhaps in a version of
-//! our choice, or one that comes before this library's own; and functions of ours that the linker
-//! puts in the place of another library's.
+//! Functions and variables that another library may provide: what is there or not, perhaps in a
+//! version of our choice, or what comes before this library's own; and functions of ours that the
+//! linker puts in the place of another library's.
 //!
 //! Owns nothing. A weak symbol must be declared weak in every object file that refers to it, which
 //! the language cannot say; so only the assembly below refers to it, and Rust code reads the word
@@ -37,6 +37,33 @@ macro_rules! weak_function {
             }
             // SAFETY: a word that is set before any code of this library runs, and then only read;
             // it is null, which is `None`, or the address of a function of the type.
+            unsafe { SLOT }
+        }
+    };
+}
+
+/// Defines `fn name() -> *const type`: the address of another library's variable, or null.
+#[macro_export]
+macro_rules! weak_variable {
+    ($(#[$doc:meta])* fn $name:ident() -> *const $type:ty = $symbol:literal in $slot:literal;) => {
+        core::arch::global_asm!(
+            concat!(".weak ", $symbol),
+            ".pushsection .data.rel.ro.freehold_weak, \"aw\", @progbits",
+            ".balign 8",
+            concat!(".globl ", $slot),
+            concat!(".hidden ", $slot),
+            concat!($slot, ": .quad ", $symbol),
+            ".popsection",
+        );
+
+        $(#[$doc])*
+        #[inline(always)]
+        fn $name() -> *const $type {
+            unsafe extern "C" {
+                #[link_name = $slot]
+                static SLOT: *const $type;
+            }
+            // SAFETY: a word that is set before any code of this library runs, and then only read.
             unsafe { SLOT }
         }
     };
