@@ -3,11 +3,16 @@
 //! Invariants: as many places as count are in use, each with another slab, and the rest are 0; all
 //! zero is none. Protected by the heap's lock.
 
+use crate::arena::Arena;
+use crate::class::{Class, SMALL_CLASSES};
+use crate::heap::Held;
 use crate::layout::Granule;
 use crate::policy::retain;
+use freehold_sync::word::{Count, Ledger, State};
+use freehold_sys::System;
 
 /// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
-const MOST_ATTACHED: usize = retain::SLABS_KEPT + 1;
+const MOST_ATTACHED: usize = retain::SLABS_ATTACHED + 1;
 
 /// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take
 /// from is last.
@@ -48,6 +53,51 @@ impl Attached {
             self.slabs.copy_within(i + 1..self.count, i);
             self.count -= 1;
             self.slabs[self.count] = 0;
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Gives up every slab the heap is attached to, whole ones to the region, the others to the
+    /// pool or to themselves: a heap that nobody leases holds nothing back.
+    pub(crate) fn let_go_of_slabs(&self, held: &mut Held) {
+        for n in 1..=SMALL_CLASSES as u8 {
+            let class = Class(n);
+            self.let_go_of_kept(held, class);
+            while let Some(g) = held.attached(class).last() {
+                held.attached(class).remove(g);
+                self.let_go_of(held, class, g);
+            }
+        }
+        self.leave_home(&held.heap().slab_home);
+        self.leave_home(&held.heap().run_home);
+    }
+
+    /// Gives up a slab that is attached to the heap and off its list.
+    fn let_go_of(&self, held: &Held, class: Class, g: Granule) {
+        let info = class.info();
+        let word = self.word(g).count();
+        loop {
+            // SAFETY: the slab is still attached to the heap whose lock is held. The reference ends
+            // with each turn, before a successful detach makes the slab anybody's.
+            let local = unsafe { &mut *self.local(g) };
+            let twice = local.give_up_bits(info, self.bits(g));
+            local.balance -= twice as i16;
+            let free = local.free_count(info);
+            if free + word.look().1.count() == i32::from(info.capacity) {
+                self.release_slab(class, g, &held.account);
+                return;
+            }
+            let awake = free >= i32::from(info.wake);
+            let state = if awake { State::Claimed } else { State::Detached };
+            if word.detach(state, Count(free)) {
+                if awake && !self.pool_slab(class, g, word) {
+                    self.release_slab(class, g, &held.account);
+                }
+                return;
+            }
+            // Frees came from elsewhere: take them over and try again.
+            local.drained(word.drain());
         }
     }
 }

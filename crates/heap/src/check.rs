@@ -97,7 +97,7 @@ impl<S: System> Arena<S> {
         let known = local.free_count(class.info());
         let (state, count) = self.word(g).count().look();
         let free = match state {
-            State::Attached => known + count.0,
+            State::Attached | State::Kept | State::Disturbed => known + count.0,
             State::Detached | State::Pooled => count.0,
             State::Free | State::Claimed => panic!("{g:?} is {state:?}"),
         };
@@ -115,7 +115,10 @@ impl<S: System> Arena<S> {
     fn count_bits(&self, class: Class, g: Granule, first: usize) -> i32 {
         let bits = self.bits(g);
         let words = usize::from(class.info().words);
-        let ones = (first..words).map(|n| bits.word(n).load(Ordering::Relaxed).count_ones());
+        // SAFETY: nobody else is at it.
+        let local = unsafe { &*self.local(g) };
+        let word = |n| bits.word(n).load(Ordering::Relaxed) | local.own_word(class.info(), bits, n);
+        let ones = (first..words).map(|n| word(n).count_ones());
         ones.sum::<u32>() as i32
     }
 

@@ -7,6 +7,7 @@ use crate::layout::{BLOCK_GRANULES, GRANULE};
 use crate::tables::{BlockEntry, RUN, Remote, RunBin, SlabLocal, Tag};
 use core::mem::offset_of;
 use freehold_stats::{Signpost, block, local, tag, word};
+use freehold_sync::word::State;
 use freehold_sys::System;
 
 const _: () = {
@@ -17,6 +18,8 @@ const _: () = {
     assert!(offset_of!(SlabLocal, balance) == local::BALANCE);
     assert!(offset_of!(SlabLocal, run) == local::RUN);
     assert!(offset_of!(SlabLocal, bin) == local::RUN_BIN && RunBin::FREE == local::RUN_IS_FREE);
+    assert!(State::Attached as u64 == word::ATTACHED);
+    assert!(State::Kept as u64 == word::KEPT && State::Disturbed as u64 == word::DISTURBED);
     assert!(size_of::<Remote>() == word::BYTES && offset_of!(Remote, word) == 0);
     assert!(size_of::<BlockEntry>() == block::BYTES);
     assert!(offset_of!(BlockEntry, dirty) == block::DIRTY);

@@ -5,7 +5,8 @@
 //! no order is of another slab each time, and then what is done for each object counts. So those of
 //! the thread's own slabs, or of the shared heaps' if it shares them, do not wait in the outbox for
 //! company: putting them there, looking for room, and sending others home in their place takes
-//! longer than the two atomic operations that are saved, on lines that are seldom anywhere else.
+//! longer than the two atomic operations that are saved, on lines that are seldom anywhere else. Of
+//! slabs that the thread's heap keeps ([`kept`](crate::kept)) there are none to save.
 
 use crate::arena::Arena;
 use crate::aside::SetAside;
@@ -33,7 +34,17 @@ struct Scattered {
     /// How many.
     count: usize,
     /// What is left to do for the slab of the last, if anything is.
-    last: Option<(Granule, Pushed)>,
+    last: Option<(Granule, Left)>,
+}
+
+/// What sending an object home leaves to do.
+enum Left {
+    /// What the push asks for.
+    Push(Pushed),
+    /// The heap keeps the slab, which is whole.
+    WholeKept,
+    /// The object was free already.
+    Twice,
 }
 
 /// Finds small objects of one class.
@@ -61,7 +72,7 @@ impl<'a, S: System> Rows<'a, S> {
 
     /// Sends objects home, each by itself, from the first on as far as each is of another granule
     /// than the next, and of a slab of the heap with that number to which it is not attached; or
-    /// until one leaves something to do. Here each instruction counts.
+    /// until one leaves something to do. That heap's lock is held. Here each instruction counts.
     #[inline(never)]
     fn send_scattered(&self, heap: u16, objects: &[usize]) -> Scattered {
         Alone::now().apart(|alone| self.send_scattered_when(alone, heap, objects))
@@ -71,25 +82,47 @@ impl<'a, S: System> Rows<'a, S> {
     fn send_scattered_when(&self, alone: Alone, heap: u16, objects: &[usize]) -> Scattered {
         let (arena, info) = (self.arena, self.info);
         let (capacity, wake) = (info.capacity.into(), info.wake.into());
-        let mut count = 0;
+        let (mut count, mut kept) = (0, 0);
+        let ended = |count, kept: usize, last| {
+            if kept > 0 {
+                arena.heap(heap).keeping.add(kept * info.size as usize);
+            }
+            Scattered { count, last }
+        };
         while let Some(&object) = objects.get(count) {
             if objects.get(count + 1).is_some_and(|&next| (next ^ object) < GRANULE) {
                 break;
             }
             let Some((slab, n)) = self.place(object) else { break };
+            if arena.tag(slab).owner() != heap {
+                break;
+            }
+            if arena.is_kept_by(heap, slab) {
+                // SAFETY: kept by the heap whose lock is held.
+                let local = unsafe { &mut *arena.local(slab) };
+                count += 1;
+                if !local.take_back_kept(info, arena.bits(slab), n) {
+                    return ended(count, kept, Some((slab, Left::Twice)));
+                }
+                kept += 1;
+                if local.free_count(info) == capacity {
+                    return ended(count, kept, Some((slab, Left::WholeKept)));
+                }
+                continue;
+            }
             let word = arena.word(slab).count();
             let seen = word.see();
-            if arena.tag(slab).owner() != heap || seen.is_attached() {
+            if seen.is_attached() {
                 break;
             }
             let (bits, bit) = (arena.bits(slab).word(n / 64), 1 << (n % 64));
             let pushed = freed::free_one((word, seen), bits, bit, capacity, wake, alone);
             count += 1;
             if pushed != Pushed::Recorded {
-                return Scattered { count, last: Some((slab, pushed)) };
+                return ended(count, kept, Some((slab, Left::Push(pushed))));
             }
         }
-        Scattered { count, last: None }
+        ended(count, kept, None)
     }
 
     /// A row of one object, `first`, the `n`th of its slab, with those of the others that follow it
@@ -266,8 +299,15 @@ impl ThreadCache {
             if let Some(held) = held.as_mut() {
                 let sent = rows.send_scattered(held.heap().id(), rest);
                 rest = &rest[sent.count..];
-                if let Some((slab, pushed)) = sent.last {
-                    let settled = arena.settle(class, slab, pushed, Some(held));
+                if let Some((slab, left)) = sent.last {
+                    let settled = match left {
+                        Left::Push(pushed) => arena.settle(class, slab, pushed, Some(held)),
+                        Left::WholeKept => {
+                            arena.release_if_whole(held, class, slab);
+                            Ok(0)
+                        }
+                        Left::Twice => Err(()),
+                    };
                     released += settled.map_err(|()| arena.twice(FreedTwice { slab }))?;
                     continue;
                 }
@@ -298,6 +338,8 @@ impl ThreadCache {
             Some(held) if arena.owns(held, row.slab) => {
                 if held.is_attached_to(class, row.slab) {
                     arena.take_back(held, class, row).map(|()| 0)
+                } else if arena.is_kept_by(held.heap().id(), row.slab) {
+                    arena.take_back_kept(held, class, row).map(|()| 0)
                 } else {
                     arena.send_row_home(class, row, Some(held))
                 }

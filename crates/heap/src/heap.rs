@@ -18,12 +18,14 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::depot::Depots;
 use crate::hot::NearSlots;
 use crate::hot_runs::HotRuns;
+use crate::kept::Keeping;
 use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
 use crate::policy::grow;
 use crate::reclaim::Holder;
+use crate::slab_list::SlabList;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
@@ -79,6 +81,8 @@ pub struct Heap {
     mapped: AtomicU32,
     pub(crate) tally: Tally,
     mail: Mail,
+    /// How much it keeps.
+    pub(crate) keeping: Keeping,
     /// Runs that were freed last. Used by the leaseholder alone.
     pub(crate) hot_runs: HotRuns,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
@@ -86,6 +90,8 @@ pub struct Heap {
     pub(crate) medium: UnsafeCell<MediumBins>,
     /// Slots for hot medium objects. Used by way of the bins alone.
     pub(crate) near_slots: UnsafeCell<NearSlots>,
+    /// Slabs that it keeps to take from later, of each small class.
+    pub(crate) kept: [SlabList; SMALL_CLASSES + 1],
     /// For each small class, what other threads have freed of this heap's and sent to it. Open
     /// while a thread has the lease and has allocated in the class.
     pub(crate) inboxes: [Inbox; SMALL_CLASSES + 1],
@@ -134,6 +140,12 @@ impl<'a> Held<'a> {
     pub(crate) fn is_attached_to(&self, class: Class, g: Granule) -> bool {
         // SAFETY: the lock is held, and the reference ends here.
         unsafe { (&(*self.heap.attached.get()))[usize::from(class.0)].has(g) }
+    }
+
+    /// Whether the heap is attached to slabs of a class.
+    pub(crate) fn is_attached(&self, class: Class) -> bool {
+        // SAFETY: the lock is held, and the reference ends here.
+        unsafe { (&(*self.heap.attached.get()))[usize::from(class.0)].count > 0 }
     }
 
     /// The slabs of a class that the heap is attached to.
@@ -453,8 +465,14 @@ impl<S: System> Arena<S> {
     /// beside them as long as there is dirty memory, every object that outlives its neighbours
     /// would keep a slab of its own.
     fn attach_some_slab(&self, held: &mut Held, class: Class) -> bool {
+        if self.is_any_kept(class) && self.attach_kept(held, class) {
+            return true;
+        }
         if let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).count()) {
             self.adopt(held, class, g);
+            return true;
+        }
+        if self.is_any_kept(class) && self.take_kept_instead(held, class) {
             return true;
         }
         let home = &held.heap().slab_home;
@@ -479,16 +497,20 @@ impl<S: System> Arena<S> {
 
     /// Attaches a claimed slab to the heap.
     pub(crate) fn adopt(&self, held: &mut Held, class: Class, g: Granule) {
-        let heap = held.heap();
-        if self.tag(g).owner() != heap.id() {
-            self.unmap_slab(g);
-            self.map_slab(heap, g, class);
-        }
+        self.move_map_entry(held.heap(), g, class);
         let all = self.word(g).count().adopt();
         // SAFETY: the slab was claimed by the caller and is now attached to the heap whose lock is
         // held.
         unsafe { (*self.local(g)).take_over(all.0, class.info()) };
         held.attached(class).push(g);
+    }
+
+    /// Enters a slab into a heap's map, if it stands in another's.
+    pub(crate) fn move_map_entry(&self, heap: &Heap, g: Granule, class: Class) {
+        if self.tag(g).owner() != heap.id() {
+            self.unmap_slab(g);
+            self.map_slab(heap, g, class);
+        }
     }
 
     /// Releases a slab of which every object is back, and which the caller has claimed or detached.
@@ -525,6 +547,8 @@ impl<S: System> Arena<S> {
             // Relaxed: every free of the slab is over, and releasing the granule publishes it.
             bits.word(n).store(0, Ordering::Relaxed);
         }
+        // SAFETY: the slab is the caller's.
+        unsafe { (*self.local(g)).clear_far_own(class.info(), bits) };
     }
 
     /// Calls `add` with the class and the free objects of every slab the heap is attached to.
@@ -532,6 +556,7 @@ impl<S: System> Arena<S> {
         let mut held = heap.hold();
         for n in 1..=SMALL_CLASSES as u8 {
             let class = Class(n);
+            self.free_in_kept(&held, class, |free| add(class, free));
             let mut attached = *held.attached(class);
             while let Some(g) = attached.last() {
                 // SAFETY: the slab is attached to the heap whose lock is held.
@@ -539,46 +564,6 @@ impl<S: System> Arena<S> {
                 add(class, free + self.word(g).count().look().1.count());
                 attached.remove(g);
             }
-        }
-    }
-
-    /// Gives up every slab the heap is attached to, whole ones to the region, the others to the
-    /// pool or to themselves: a heap that nobody leases holds nothing back.
-    pub(crate) fn let_go_of_slabs(&self, held: &mut Held) {
-        for n in 1..=SMALL_CLASSES as u8 {
-            let class = Class(n);
-            while let Some(g) = held.attached(class).last() {
-                held.attached(class).remove(g);
-                self.let_go_of(held, class, g);
-            }
-        }
-        self.leave_home(&held.heap().slab_home);
-        self.leave_home(&held.heap().run_home);
-    }
-
-    /// Gives up a slab that is attached to the heap and off its list.
-    fn let_go_of(&self, held: &Held, class: Class, g: Granule) {
-        let info = class.info();
-        let word = self.word(g).count();
-        loop {
-            // SAFETY: the slab is still attached to the heap whose lock is held. The reference ends
-            // with each turn, before a successful detach makes the slab anybody's.
-            let local = unsafe { &mut *self.local(g) };
-            let free = local.free_count(info);
-            if free + word.look().1.count() == i32::from(info.capacity) {
-                self.release_slab(class, g, &held.account);
-                return;
-            }
-            let awake = free >= i32::from(info.wake);
-            let state = if awake { State::Claimed } else { State::Detached };
-            if word.detach(state, Count(free)) {
-                if awake && !self.pool_slab(class, g, word) {
-                    self.release_slab(class, g, &held.account);
-                }
-                return;
-            }
-            // Frees came from elsewhere: take them over and try again.
-            local.drained(word.drain());
         }
     }
 }

@@ -59,8 +59,8 @@ impl<S: System> Arena<S> {
         let page = self.system.page_size();
         let mapped = heap.mapped().next_multiple_of(page).min(purge::MAP_PAGES_LOOKED_AT * page);
         // SAFETY: all of this is committed. Nobody but the leaseholder, who is not there, writes to
-        // a heap but to its first page, which is never zero; and whoever else writes to its map
-        // writes zeros.
+        // a heap but to its first page, which is never zero, and to lists of slabs that it keeps,
+        // as long as there are some; and whoever else writes to its map writes zeros.
         unsafe {
             self.purge_zeros((from, to), |at| are_zero_words(at, page));
             self.purge_zeros((heap.map(), heap.map() + mapped), |at| are_zero_bytes(at, page));

@@ -398,7 +398,8 @@ impl<S: System> Arena<S> {
         // What is given back for others is not given back to be taken again.
         let may_stay = mine.is_some();
         match pushed {
-            Pushed::Recorded => {}
+            // No medium slab is kept by a heap.
+            Pushed::Recorded | Pushed::Disturbing => {}
             Pushed::Refused => return Err(()),
             Pushed::Woken => match mine.map(|bins| &mut bins.at_hand[class.medium_index()].bin) {
                 Some(bin) if bin.free == 0 => {

@@ -1,31 +1,33 @@
 //! Slabs with free objects that no heap is attached to, by class: for any heap that needs one.
 //!
-//! A doubly linked list through the slabs' local parts, under a lock of its own. Whether a slab is
-//! in the list, its word says: `Pooled`, or `Claimed` by the thread that freed its last object and
-//! is waiting for the lock to unlink it. The slab that has waited longest is taken first: frees
-//! have gone on meanwhile, so it has the most to give, or has become whole and left.
+//! A list, under a lock of its own. Whether a slab is in it, its word says: `Pooled`, or `Claimed`
+//! by the thread that freed its last object and is waiting for the lock to unlink it. The slab that
+//! has waited longest is taken first: frees have gone on meanwhile, so it has the most to give, or
+//! has become whole and left.
 
 use crate::arena::Arena;
 use crate::class::Class;
 use crate::layout::{GRANULE, Granule};
 use crate::order;
 use crate::policy::purge;
-use freehold_sync::atomic::{AtomicU32, Ordering};
+use crate::slab_list::SlabList;
+use freehold_sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sync::word::{Ledger, SlabWord};
 use freehold_sys::System;
 
-/// The pool of one class. Its ends are slabs' granules plus one, 0 for none; they are changed with
-/// the lock held. Relaxed, since the lock orders everything but a glance whether there is anything.
-/// Two or three share a line: with a line of its own for each, 16 and 64 simulated processors took
-/// as many from each other.
+/// The pool of one class. Changed with the lock held. Relaxed, since that orders everything but a
+/// glance whether there is anything. Two or three share a line: with a line of its own for each, 16
+/// and 64 simulated processors took as many from each other.
 pub(crate) struct Pool {
     pub(crate) lock: Lock,
-    first: AtomicU32,
-    last: AtomicU32,
-    /// Slabs that were put in since the last tick, and which that was: slabs remember it.
-    entered: AtomicU32,
+    slabs: SlabList,
+    /// Slabs that were put in since the last tick, as far as can be counted, and which that was:
+    /// slabs remember it.
+    entered: AtomicU16,
     tick: AtomicU32,
+    /// How many heaps keep slabs of the class.
+    pub(crate) keepers: AtomicU16,
 }
 
 /// Bytes of a slab.
@@ -33,31 +35,26 @@ fn slab_bytes(class: Class) -> usize {
     usize::from(class.info().granules) * GRANULE
 }
 
-/// A slab as a link: its granule plus one.
-const fn link_to(g: Granule) -> u32 {
-    g.0 + 1
-}
-
-/// The slab that a link leads to, if it leads anywhere.
-fn target(link: u32) -> Option<Granule> {
-    link.checked_sub(1).map(Granule)
-}
-
 impl Pool {
     /// An empty pool.
     pub(crate) const fn new() -> Self {
         Self {
             lock: Lock::new(order::POOL),
-            first: AtomicU32::new(0),
-            last: AtomicU32::new(0),
-            entered: AtomicU32::new(0),
+            slabs: SlabList::new(),
+            entered: AtomicU16::new(0),
             tick: AtomicU32::new(0),
+            keepers: AtomicU16::new(0),
         }
+    }
+
+    /// The background thread's last tick.
+    pub(crate) fn tick(&self) -> u32 {
+        self.tick.load(Ordering::Relaxed)
     }
 
     /// Bytes of the slabs that were put in since the last tick, if this is the class's pool.
     fn entered_bytes(&self, class: Class) -> usize {
-        self.entered.load(Ordering::Relaxed) as usize * slab_bytes(class)
+        usize::from(self.entered.load(Ordering::Relaxed)) * slab_bytes(class)
     }
 
     /// Begins a tick of the background thread. Returns how many slabs were put in during the last
@@ -70,7 +67,7 @@ impl Pool {
         if entered != 0 {
             self.entered.store(0, Ordering::Relaxed);
         }
-        entered
+        entered.into()
     }
 
     /// Puts a slab last.
@@ -78,36 +75,10 @@ impl Pool {
     /// # Safety
     /// The lock is held, and the slab is claimed by the caller and on no list.
     unsafe fn append<S: System>(&self, arena: &Arena<S>, g: Granule) {
-        let last = self.last.load(Ordering::Relaxed);
-        // SAFETY: the lock protects the links of slabs on the list, and this one is the caller's.
+        // SAFETY: the caller's promise.
         unsafe {
-            (*arena.local(g)).prev = last;
-            (*arena.local(g)).next = 0;
-            (*arena.local(g)).pooled_at = self.tick.load(Ordering::Relaxed);
-            match target(last) {
-                Some(last) => (*arena.local(last)).next = link_to(g),
-                None => self.first.store(link_to(g), Ordering::Relaxed),
-            }
-        }
-        self.last.store(link_to(g), Ordering::Relaxed);
-    }
-
-    /// Takes a slab off.
-    ///
-    /// # Safety
-    /// The lock is held, and the slab is on the list.
-    unsafe fn unlink<S: System>(&self, arena: &Arena<S>, g: Granule) {
-        // SAFETY: the lock protects the links of slabs on the list.
-        unsafe {
-            let (next, prev) = ((*arena.local(g)).next, (*arena.local(g)).prev);
-            match target(prev) {
-                Some(prev) => (*arena.local(prev)).next = next,
-                None => self.first.store(next, Ordering::Relaxed),
-            }
-            match target(next) {
-                Some(next) => (*arena.local(next)).prev = prev,
-                None => self.last.store(prev, Ordering::Relaxed),
-            }
+            (*arena.local(g)).pooled_at = self.tick();
+            self.slabs.append(arena, g);
         }
     }
 }
@@ -145,7 +116,7 @@ impl<S: System> Arena<S> {
             let pooled = word.pool(class.info().capacity.into());
             if !pooled {
                 // SAFETY: as above.
-                unsafe { pool.unlink(self, g) };
+                unsafe { pool.slabs.unlink(self, g) };
             }
             pooled
         })
@@ -155,10 +126,10 @@ impl<S: System> Arena<S> {
     /// them. Threads that count at the same time may count one slab instead of two.
     fn note_pooled(&self, class: Class) {
         let entered = &self.pools[usize::from(class.0)].entered;
-        let count = entered.load(Ordering::Relaxed) + 1;
+        let count = entered.load(Ordering::Relaxed).saturating_add(1);
         entered.store(count, Ordering::Relaxed);
         let between = purge::slabs_between_looks(slab_bytes(class));
-        let is_time = (count as usize).is_multiple_of(between);
+        let is_time = usize::from(count).is_multiple_of(between);
         if is_time && !self.is_helped() && !self.help_wanted.load(Ordering::Relaxed) {
             let bytes = |(pool, n): (&Pool, u8)| pool.entered_bytes(Class(n));
             if self.pools.iter().zip(0..).map(bytes).sum::<usize>() >= purge::SLABS_WORTH_A_THREAD {
@@ -188,7 +159,7 @@ impl<S: System> Arena<S> {
         let pool = &self.pools[usize::from(class.0)];
         pool.lock.hold(|| {
             // SAFETY: the lock is held; the slab is on the list until its claimer unlinks it.
-            unsafe { pool.unlink(self, g) };
+            unsafe { pool.slabs.unlink(self, g) };
         });
     }
 
@@ -223,16 +194,16 @@ impl<S: System> Arena<S> {
     pub(crate) fn claim_whole_slab(&self, class: Class) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
         pool.lock.hold(|| {
-            let mut at = target(pool.first.load(Ordering::Relaxed));
+            let mut at = pool.slabs.first();
             while let Some(g) = at {
                 let word = self.word(g).mask();
                 // SAFETY: the lock is held, and the slab is on the list.
                 unsafe {
-                    at = target((*self.local(g)).next);
+                    at = SlabList::after(self, g);
                     if word.look().1.count() == i32::from(class.info().capacity)
                         && word.claim_pooled()
                     {
-                        pool.unlink(self, g);
+                        pool.slabs.unlink(self, g);
                         return Some(g);
                     }
                 }
@@ -250,21 +221,19 @@ impl<S: System> Arena<S> {
         word: impl Fn(Granule) -> &'a SlabWord<L>,
     ) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
-        if pool.first.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
+        pool.slabs.first()?;
         pool.lock.hold(|| {
-            let mut at = target(pool.first.load(Ordering::Relaxed));
+            let mut at = pool.slabs.first();
             // A slab that cannot be claimed has just become whole, and its claimer waits for the
             // lock.
             while let Some(g) = at.filter(|&g| wanted(g)) {
                 // SAFETY: the lock is held, and the slab is on the list.
                 unsafe {
                     if word(g).claim_pooled() {
-                        pool.unlink(self, g);
+                        pool.slabs.unlink(self, g);
                         return Some(g);
                     }
-                    at = target((*self.local(g)).next);
+                    at = SlabList::after(self, g);
                 }
             }
             None
@@ -278,8 +247,9 @@ mod tests {
 
     #[test]
     fn an_empty_pool_is_zeros_but_for_its_locks_rank() {
-        let Pool { lock, first, last, entered, tick } = Pool::new();
-        let numbers = [first, last, entered, tick].map(AtomicU32::into_inner);
-        assert_eq!((numbers, lock.waits()), ([0; 4], 0));
+        let Pool { lock, slabs, entered, tick, keepers } = Pool::new();
+        let counts = [entered, keepers].map(AtomicU16::into_inner);
+        assert_eq!((slabs.into_ends(), counts), ([0; 2], [0; 2]));
+        assert_eq!((tick.into_inner(), lock.waits()), (0, 0));
     }
 }

@@ -116,8 +116,10 @@ pub struct Watch {
     claims: u64,
     /// Bytes claimed in each of the last ticks, the last one first.
     claimed: [usize; purge::TICKS_REMEMBERED],
-    /// Slabs that were put into pools, and lots that changed threads, likewise.
+    /// Slabs that were put into pools or kept by heaps, and lots that changed threads, likewise.
     pooled: [u32; purge::TICKS_REMEMBERED],
+    /// Slabs that heaps have kept until the last tick.
+    kept: u32,
     /// Whether what threads have at hand is taken from them.
     reclaims: bool,
     /// Whether it was found out whether that can be done.
@@ -295,7 +297,9 @@ impl<S: System> Arena<S> {
         watch.claims = claims;
         let tick = self.purger.next_tick();
         watch.pooled.rotate_right(1);
-        watch.pooled[0] = self.begin_tick(tick) + handed_over;
+        let kept = self.slabs_kept();
+        let kept_since = kept.wrapping_sub(core::mem::replace(&mut watch.kept, kept));
+        watch.pooled[0] = self.begin_tick(tick) + handed_over + kept_since;
         let at_rest = watch.is_at_rest();
         if at_rest {
             self.release_ready();

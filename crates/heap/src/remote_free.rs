@@ -11,9 +11,10 @@ use crate::heap::Held;
 use crate::layout::Granule;
 use crate::outbox::Row;
 use crate::policy::retain;
+use crate::tables::SlabLocal;
 use crate::tally::Account;
 use freehold_sync::freed;
-use freehold_sync::word::{Ledger, Pushed};
+use freehold_sync::word::{Ledger, Pushed, State};
 use freehold_sys::System;
 
 impl<S: System> Arena<S> {
@@ -21,12 +22,11 @@ impl<S: System> Arena<S> {
     /// already.
     pub(crate) fn take_back(&self, held: &mut Held, class: Class, row: Row) -> Result<(), ()> {
         let (g, info) = (row.slab, class.info());
-        if !freed::set(self.bits(g).word(row.word), row.mask) {
-            return Err(());
-        }
         // SAFETY: the slab is attached to the heap whose lock is held.
         let local = unsafe { &mut *self.local(g) };
-        local.took_back(row.word, row.count);
+        if !local.take_back(info, self.bits(g), row.word, (row.mask, row.count)) {
+            return Err(());
+        }
         let free = local.free_count(info) + self.word(g).count().look().1.count();
         // One empty slab stays, so that a heap at the edge of a slab does not make and release it
         // in turn.
@@ -82,7 +82,12 @@ impl<S: System> Arena<S> {
         let (info, bits) = (class.info(), self.bits(g));
         let (capacity, wake) = (info.capacity.into(), info.wake.into());
         let word = self.word(g).count();
-        let pushed = freed::free(word, |n| bits.word(n), masks, count, capacity, wake);
+        // Only where a heap has the slab at hand there are bits of its own.
+        let has_own = matches!(word.look().0, State::Attached | State::Kept | State::Disturbed);
+        // SAFETY: the granule is committed.
+        let look = |n| unsafe { SlabLocal::look_at_own_word(self.local(g), info, bits, n) };
+        let own = |n| if has_own { look(n) } else { 0 };
+        let pushed = freed::free(word, |n| bits.word(n), own, masks, count, capacity, wake);
         if pushed == Pushed::Recorded {
             return Ok(0);
         }
@@ -99,14 +104,19 @@ impl<S: System> Arena<S> {
         adopter: Option<&mut Held>,
     ) -> Result<u32, ()> {
         let own = Account::new(adopter.as_ref().map_or(&self.tally, |held| &held.heap().tally));
+        let mut adopter = adopter;
         match pushed {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
             Pushed::Woken => {
-                let mut adopter = adopter;
+                if let Some(held) = adopter.as_mut()
+                    && self.keep_slab(held, class, g)
+                {
+                    return Ok(own.total_released());
+                }
                 let welcome = adopter
                     .as_mut()
-                    .is_some_and(|held| held.attached(class).count < retain::SLABS_KEPT);
+                    .is_some_and(|held| held.attached(class).count < retain::SLABS_ATTACHED);
                 match adopter {
                     Some(held) if welcome => self.adopt(held, class, g),
                     _ if self.pool_slab(class, g, self.word(g).count()) => {}
@@ -114,6 +124,7 @@ impl<S: System> Arena<S> {
                 }
             }
             Pushed::Completed => self.release_slab(class, g, &own),
+            Pushed::Disturbing => self.let_go_of_disturbed(adopter.as_deref(), class, g)?,
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
                 self.release_slab(class, g, &own);

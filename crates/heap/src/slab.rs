@@ -5,7 +5,8 @@
 //! possible. Objects are only ever named, never touched.
 
 use crate::class::Info;
-use crate::tables::{Bits, NEAR_WORDS, RunBin, SlabLocal};
+use crate::tables::{Bits, NEAR_WORDS, OWN_WORDS, RunBin, SlabLocal};
+use freehold_sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use freehold_sync::freed;
 use freehold_sync::word::Count;
 
@@ -38,6 +39,10 @@ impl SlabLocal {
             purged: 0,
             pooled_at: 0,
             whole: false,
+            kept_by: AtomicU16::new(0),
+            unkept: 0,
+            has_far_own: AtomicBool::new(false),
+            own: [const { AtomicU64::new(0) }; OWN_WORDS],
         }
     }
 
@@ -67,11 +72,19 @@ impl SlabLocal {
         {
             self.lowest = n as u16;
             let (before, first) = (left, slab + n * 64 * size);
-            freed::collect(bits.word(n), before, |bit, count| {
+            let own = self.own_word(info, bits, n);
+            let collected = freed::collect(bits.word(n), own, before, |bit, count| {
                 fill_backwards(&mut taken[left - count..left], first + bit * size, size);
                 left -= count;
             });
+            if own & collected != 0 {
+                self.set_own_word(info, bits, n, own & !collected);
+            }
             self.balance -= (before - left) as i16;
+        }
+        if left > 0 && self.balance > 0 {
+            // Two threads have freed an object at once, and both have counted it.
+            self.balance = 0;
         }
         let untouched = usize::from(info.capacity - self.carved).min(left);
         let next = slab + usize::from(self.carved) * size;
@@ -84,8 +97,132 @@ impl SlabLocal {
         taken.len() - left + untouched
     }
 
+    /// Takes objects back for the holder, by their bits in word `n`. Returns whether none of them
+    /// was free already.
+    #[inline(always)]
+    pub(crate) fn take_back(
+        &mut self,
+        info: &Info,
+        bits: Bits,
+        n: usize,
+        (mask, count): (u64, u16),
+    ) -> bool {
+        let own = self.own_word(info, bits, n);
+        let is_first = (freed::look(bits.word(n)) | own) & mask == 0
+            && self.add(info, bits, n, (own | mask, mask));
+        if is_first {
+            self.took_back(n, count);
+        }
+        is_first
+    }
+
+    /// Takes one object back, for the heap that keeps the slab: what others have freed of it before
+    /// is among the holder's own bits.
+    #[inline(always)]
+    pub(crate) fn take_back_kept(&mut self, info: &Info, bits: Bits, index: usize) -> bool {
+        let (n, bit) = (index / 64, 1 << (index % 64));
+        let own = self.own_word(info, bits, n);
+        let is_first = own & bit == 0 && self.add(info, bits, n, (own | bit, bit));
+        if is_first {
+            self.took_back(n, 1);
+        }
+        is_first
+    }
+
+    /// Makes the bits of objects that others have freed the holder's own, where there is room.
+    pub(crate) fn take_over_bits(&self, info: &Info, bits: Bits) {
+        for n in 0..info.words.into() {
+            let Some(own) = self.own(info, bits, n) else { continue };
+            let theirs = freed::take(bits.word(n));
+            if theirs != 0 {
+                self.set_own(n, own, own.load(Ordering::Relaxed) | theirs);
+            }
+        }
+    }
+
+    /// Makes the holder's own bits those of objects that others have freed, before the slab is
+    /// anybody's. Returns how many were among these already: of objects that were freed twice at
+    /// once.
+    pub(crate) fn give_up_bits(&self, info: &Info, bits: Bits) -> i32 {
+        let mut twice = 0;
+        for n in 0..info.words.into() {
+            let own = self.own_word(info, bits, n);
+            if own != 0 {
+                twice += freed::add(bits.word(n), own).count_ones();
+                self.set_own_word(info, bits, n, 0);
+            }
+        }
+        twice as i32
+    }
+
+    /// Adds bits to word `n` of the holder's own, which are `all` then; or, where there is no room
+    /// for that word, to the others'. Returns false if they were among those.
+    #[inline(always)]
+    fn add(&self, info: &Info, bits: Bits, n: usize, (all, added): (u64, u64)) -> bool {
+        self.set_own_word(info, bits, n, all) || freed::add(bits.word(n), added) == 0
+    }
+
+    /// Word `n` of the bits of objects that the holder has taken back itself.
+    #[inline(always)]
+    pub(crate) fn own_word(&self, info: &Info, bits: Bits, n: usize) -> u64 {
+        // SAFETY: a reference is a place that is there.
+        unsafe { Self::look_at_own_word(self, info, bits, n) }
+    }
+
+    /// Likewise, for others, who want to know whether what they free is free already.
+    ///
+    /// # Safety
+    /// The place is the local part of a committed granule.
+    #[inline(always)]
+    pub(crate) unsafe fn look_at_own_word(
+        local: *const Self,
+        info: &Info,
+        bits: Bits,
+        n: usize,
+    ) -> u64 {
+        // SAFETY: the caller's promise; of all that is there only these are looked at, and they are
+        // atomic.
+        let (own, has_far) = unsafe { (&(*local).own, &(*local).has_far_own) };
+        let far = || bits.own(info, n).filter(|_| has_far.load(Ordering::Relaxed));
+        own.get(n).or_else(far).map_or(0, |own| own.load(Ordering::Relaxed))
+    }
+
+    /// Changes it. Returns whether there is room for it.
+    #[inline(always)]
+    fn set_own_word(&self, info: &Info, bits: Bits, n: usize, word: u64) -> bool {
+        let own = self.own(info, bits, n);
+        own.is_some_and(|own| {
+            self.set_own(n, own, word);
+            true
+        })
+    }
+
+    /// Where it stands, if there is room for it.
+    #[inline(always)]
+    fn own<'a>(&'a self, info: &Info, bits: Bits<'a>, n: usize) -> Option<&'a AtomicU64> {
+        if n < OWN_WORDS { Some(&self.own[n]) } else { bits.own(info, n) }
+    }
+
+    #[inline(always)]
+    fn set_own(&self, n: usize, own: &AtomicU64, word: u64) {
+        if n >= OWN_WORDS {
+            self.has_far_own.store(true, Ordering::Relaxed);
+        }
+        own.store(word, Ordering::Relaxed);
+    }
+
+    /// Clears what of it stands beside the bits of objects that others have freed: when every
+    /// object is back.
+    pub(crate) fn clear_far_own(&self, info: &Info, bits: Bits) {
+        if self.has_far_own.load(Ordering::Relaxed) {
+            let own = (OWN_WORDS..info.words.into()).filter_map(|n| bits.own(info, n));
+            own.for_each(|own| own.store(0, Ordering::Relaxed));
+        }
+    }
+
     /// Counts objects as taken back whose bits, in word `n`, the holder has set.
-    pub(crate) fn took_back(&mut self, n: usize, count: u16) {
+    #[inline(always)]
+    fn took_back(&mut self, n: usize, count: u16) {
         self.balance += count as i16;
         self.lowest = self.lowest.min(n as u16);
     }
@@ -99,5 +236,55 @@ impl SlabLocal {
     /// Takes over a slab whose word says that `all` are free.
     pub fn take_over(&mut self, all: i32, info: &Info) {
         self.drained(Count(all - self.free_count(info)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::tables::{FarBits, Remote};
+
+    fn with_slab(size: usize, f: impl Fn(SlabLocal, &Info, Bits)) {
+        // SAFETY: zeros are valid for each of their fields.
+        let (near, far) = unsafe { core::mem::zeroed::<(Remote, FarBits)>() };
+        let info = Class::of_small(size).info();
+        let mut local = SlabLocal::untouched();
+        local.carved = info.capacity;
+        f(local, info, Bits { near: &near, far: &far });
+    }
+
+    #[test]
+    fn the_holders_own_bits_become_anybodys_and_what_is_in_both_is_told() {
+        for size in [16, 32, 64, 256, 2048] {
+            with_slab(size, |mut local, info, bits| {
+                let last = usize::from(info.capacity) - 1;
+                for index in [0, last / 2, last] {
+                    assert!(local.take_back_kept(info, bits, index));
+                    assert!(!local.take_back_kept(info, bits, index), "{size}: {index} twice");
+                }
+                // Another thread has freed one of them, too.
+                let has_own = local.own_word(info, bits, 0) != 0;
+                freed::add(bits.word(0), 1);
+                assert_eq!(local.give_up_bits(info, bits), i32::from(has_own));
+                let ones = |n| bits.word(n).load(Ordering::Relaxed).count_ones();
+                assert_eq!((0..info.words.into()).map(ones).sum::<u32>(), 3, "size {size}");
+                assert_eq!(local.give_up_bits(info, bits), 0);
+                local.take_over_bits(info, bits);
+                assert!(!local.take_back_kept(info, bits, last), "{size}: {last} twice");
+            });
+        }
+    }
+
+    #[test]
+    fn a_slab_with_fewer_bits_than_were_counted_is_exhausted_in_the_end() {
+        with_slab(256, |mut local, info, bits| {
+            assert!(local.take_back_kept(info, bits, 5));
+            local.drained(Count(1));
+            let mut taken = [0; 8];
+            assert_eq!(local.take(0, info, bits, &mut taken), 1);
+            assert_eq!(taken[7], 5 * 256);
+            assert!(local.is_exhausted(info));
+        });
     }
 }

@@ -109,14 +109,17 @@ impl<S: System> Arena<S> {
 
     /// Purges pages within some slabs, in the tick of this number. Returns the bytes purged.
     pub(crate) fn purge_within(&self, slabs: Slabs, tick: u32) -> usize {
-        if self.hardening.is_on() {
-            return 0;
-        }
         // A slab that was looked at goes back into the pool as one that was put in now.
         let ticks = if slabs == Slabs::All { 1 } else { purge::TICKS_IN_POOL };
         let mut look = Look { pooled_for: (ticks, tick), purged: 0, refused: false };
         for class in (1..CLASSES as u8).map(Class) {
-            let Some(grid) = Grid::of(class, self.system.page_size()) else { continue };
+            let grid = Grid::of(class, self.system.page_size());
+            let grid = grid.filter(|_| !self.hardening.is_on() && !look.refused);
+            if class.is_small() {
+                let at_one = |look: &mut Look| self.purge_in_kept_slab(class, grid.as_ref(), look);
+                while self.purger.lock.hold(|| at_one(&mut look)) {}
+            }
+            let Some(grid) = grid else { continue };
             // A slab at a time, so that a fork, which has to find none claimed, need not wait long.
             while self.purger.lock.hold(|| self.purge_in_pooled_slab(class, &grid, &mut look)) {}
             if slabs == Slabs::All && class.is_small() {
@@ -124,12 +127,22 @@ impl<S: System> Arena<S> {
                     self.purge_in_attached(heap, class, &grid, &mut look);
                 }
             }
-            if look.refused {
-                break;
-            }
         }
         self.note_purged_within(look.purged);
         look.purged
+    }
+
+    /// Puts the slab that a heap has kept longest into the pool, if that is long enough, and purges
+    /// within it where that can be done. Returns whether there was one.
+    fn purge_in_kept_slab(&self, class: Class, grid: Option<&Grid>, look: &mut Look) -> bool {
+        let Some(g) = self.claim_slab_kept_for(class, look.pooled_for) else { return false };
+        if let Some(grid) = grid {
+            self.purge_small(class, grid, g, look);
+        }
+        if !self.put_into_pool(class, g, self.word(g).count()) {
+            self.release_slab(class, g, &Account::new(&self.tally));
+        }
+        true
     }
 
     /// Purges within the slab that has been in a pool longest, if that is long enough. Returns
@@ -140,7 +153,7 @@ impl<S: System> Arena<S> {
         let (g, is_pooled) = if class.is_small() {
             let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).count());
             let Some(g) = claimed else { return false };
-            self.purge_small(grid, g, look);
+            self.purge_small(class, grid, g, look);
             (g, self.put_into_pool(class, g, self.word(g).count()))
         } else {
             let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
@@ -163,24 +176,27 @@ impl<S: System> Arena<S> {
     fn purge_in_attached(&self, heap: &Heap, class: Class, grid: &Grid, look: &mut Look) {
         let mut held = heap.hold();
         for g in held.attached_slabs(class) {
-            self.purge_small(grid, g, look);
+            self.purge_small(class, grid, g, look);
         }
     }
 
     /// Purges within a slab of small objects that the caller holds.
-    fn purge_small(&self, grid: &Grid, g: Granule, look: &mut Look) {
-        let bits = self.bits(g);
+    fn purge_small(&self, class: Class, grid: &Grid, g: Granule, purged: &mut Look) {
+        let (bits, info) = (self.bits(g), class.info());
         // SAFETY: the caller holds the slab.
         let (carved, fresh) = unsafe { ((*self.local(g)).carved, (*self.local(g)).fresh) };
+        // SAFETY: as above.
+        let local = unsafe { &*self.local(g) };
+        let look = |n: usize| freed::look(bits.word(n)) | local.own_word(info, bits, n);
         // What was never touched is not resident where all of the slab was clean.
         let untouched = if fresh { 0 } else { u64::MAX };
         let free = grid.free_pages(|n| match usize::from(carved).saturating_sub(n * 64) {
             // None of these was ever out, so that none has a bit, and the word is left alone.
             0 => untouched,
-            64.. => freed::look(bits.word(n)),
-            carved => freed::look(bits.word(n)) | untouched << carved,
+            64.. => look(n),
+            carved => look(n) | untouched << carved,
         });
-        self.purge_free_pages(grid, g, free, look);
+        self.purge_free_pages(grid, g, free, purged);
     }
 
     /// Purges those of the pages that have not been, if they are worth it. The caller holds the

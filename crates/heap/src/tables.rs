@@ -5,7 +5,7 @@
 //! part is written by the slab's holder alone; the word is written by those who free from
 //! elsewhere.
 
-use crate::class::MEDIUM_CAPACITY;
+use crate::class::{Info, MEDIUM_CAPACITY};
 use crate::hot_runs::bin_of;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, UNIT};
 use core::ptr;
@@ -124,13 +124,30 @@ pub struct SlabLocal {
     pub(crate) lowest: u16,
     /// Whether the rest that was never given out has never been touched.
     pub(crate) fresh: bool,
+    /// The number of the heap that keeps the slab; 0 for none. Changed with that heap's lock held;
+    /// Relaxed, since others only see that it is not theirs.
+    pub(crate) kept_by: AtomicU16,
     /// The pages that were purged since objects were taken last: a bit for each.
     pub(crate) purged: u64,
     /// For a slab in a pool: the background thread's last tick when it was put in.
     pub(crate) pooled_at: u32,
     /// For a slab of medium objects in a pool: whether it was left there whole.
     pub(crate) whole: bool,
+    /// For a slab of which others have freed while a heap kept it: how often more it goes into the
+    /// pool instead.
+    pub(crate) unkept: u8,
+    /// Whether there are bits of objects that the holder has taken back itself beside those of
+    /// objects that others have freed. Relaxed, as those: only the holder writes them, and others
+    /// look whether what they free is free already.
+    pub(crate) has_far_own: AtomicBool,
+    /// The first words of bits of objects that the holder has taken back itself.
+    pub(crate) own: [AtomicU64; OWN_WORDS],
 }
+
+/// Words of bits of objects that the holder has taken back which stand in the local part. Others
+/// stand at the end of the far bits, backwards, as far as there is room: for all objects but those
+/// of the smallest class.
+pub(crate) const OWN_WORDS: usize = 3;
 
 const _: () = assert!(size_of::<SlabLocal>() == 64);
 
@@ -251,6 +268,15 @@ pub struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
+    /// Word `n` of the bits of objects that the holder has taken back itself, which is none of the
+    /// first, if there is room for it: behind what a class takes of the far bits otherwise.
+    #[inline(always)]
+    pub(crate) fn own(self, info: &Info, n: usize) -> Option<&'a AtomicU64> {
+        let at = (FAR_WORDS + OWN_WORDS).checked_sub(n + 1)?;
+        let is_unused = at + NEAR_WORDS >= info.words.into();
+        is_unused.then(|| self.far.0.get(at)).flatten()
+    }
+
     /// Word `n`: objects `64 * n` and following.
     #[inline]
     pub fn word(self, n: usize) -> &'a AtomicU64 {

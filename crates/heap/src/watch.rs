@@ -97,7 +97,10 @@ impl ThreadCache {
             return Err(Invalid::NotAllocated { address });
         }
         // Relaxed: a bit that this thread set, or one that comes too early to be right.
-        let bits = arena.bits(slab).word(index / 64).load(Ordering::Relaxed);
+        let bits = arena.bits(slab);
+        // SAFETY: as above.
+        let own = unsafe { (*arena.local(slab)).own_word(class.info(), bits, index / 64) };
+        let bits = bits.word(index / 64).load(Ordering::Relaxed) | own;
         let free = bits >> (index % 64) & 1 != 0;
         if free { Err(Invalid::FreedTwice { address }) } else { Ok(()) }
     }

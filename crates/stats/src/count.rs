@@ -115,7 +115,7 @@ impl Tables {
             return payload.count_ones().cast_signed();
         }
         let told = (payload as u32).cast_signed() - word::BIAS;
-        if whole >> word::PAYLOAD_BITS != word::ATTACHED {
+        if !matches!(whole >> word::PAYLOAD_BITS, word::ATTACHED | word::KEPT | word::DISTURBED) {
             return told;
         }
         let carved = u16::from_ne_bytes(self.local(g, local::CARVED));

@@ -36,6 +36,11 @@ pub mod word {
     pub const PAYLOAD_BITS: u32 = 56;
     /// The state of a slab that a heap takes from: what is free, its holder knows.
     pub const ATTACHED: u64 = 1;
+    /// That of a slab which a heap keeps to take from it later, and of one of which others have
+    /// freed something since: likewise.
+    pub const KEPT: u64 = 5;
+    /// See [`KEPT`].
+    pub const DISTURBED: u64 = 6;
     /// What is added to a number of free objects.
     pub const BIAS: i32 = 1 << 15;
 }

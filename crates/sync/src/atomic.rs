@@ -52,6 +52,12 @@ impl Alone {
         Self(cfg!(not(loom)) && freehold_sys::alone::is_alone())
     }
 
+    /// Whether it is the only one.
+    #[inline(always)]
+    pub fn is_so(self) -> bool {
+        self.0
+    }
+
     /// Calls a function with this, compiled for either case: for what is done many times.
     #[inline(always)]
     pub fn apart<R>(self, f: impl Fn(Self) -> R) -> R {

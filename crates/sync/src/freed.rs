@@ -7,6 +7,8 @@
 //! the slab any more. The objects themselves are touched by nobody, so their cache lines stay where
 //! they are.
 //!
+//! What the holder takes back itself has bits of the holder's own, which nobody else looks at.
+//!
 //! Setting bits that are set already is a double free, and is noticed.
 //!
 //! Invariant: a slab that does not exist has no bits set.
@@ -27,16 +29,18 @@ pub(crate) struct Orders {
 pub(crate) const CORRECT: Orders = Orders { set: Ordering::Release, collect: Ordering::Acquire };
 
 /// Frees the `count` objects whose bits are in `masks`, given with the number of their word. `bits`
-/// gives the word of bits of a number. [`Pushed::Refused`] if one of them is free already.
+/// gives the word of bits of a number, and `own` that of the holder's own. [`Pushed::Refused`] if
+/// one of them is free already.
 pub fn free<'a>(
     word: &SlabWord<Count>,
     bits: impl Fn(usize) -> &'a AtomicU64,
+    own: impl Fn(usize) -> u64,
     masks: impl Iterator<Item = (usize, u64)>,
     count: i32,
     capacity: i32,
     wake: i32,
 ) -> Pushed {
-    if !set_bits(&CORRECT, bits, masks) {
+    if !set_bits(&CORRECT, bits, own, masks) {
         return Pushed::Refused;
     }
     // The word's own ordering makes the bits visible to whoever claims the slab.
@@ -63,25 +67,38 @@ pub fn free_one(
 pub(crate) fn set_bits<'a>(
     orders: &Orders,
     bits: impl Fn(usize) -> &'a AtomicU64,
+    own: impl Fn(usize) -> u64,
     masks: impl Iterator<Item = (usize, u64)>,
 ) -> bool {
     let mut masks = masks.filter(|(_, mask)| *mask != 0);
     let alone = Alone::now();
-    masks.all(|(n, mask)| alone.fetch_or(bits(n), mask, orders.set) & mask == 0)
+    masks.all(|(n, mask)| {
+        own(n) & mask == 0 && alone.fetch_or(bits(n), mask, orders.set) & mask == 0
+    })
 }
 
-/// Sets the bits of objects that the slab's holder itself takes back, and counts for itself.
-/// Returns whether none of them was set already.
-pub fn set(bits: &AtomicU64, mask: u64) -> bool {
-    Alone::now().fetch_or(bits, mask, CORRECT.set) & mask == 0
+/// Sets the bits of objects that the slab's holder itself has taken back, and counts for itself.
+/// Returns those of them that were set already.
+pub fn add(bits: &AtomicU64, mask: u64) -> u64 {
+    Alone::now().fetch_or(bits, mask, CORRECT.set) & mask
 }
 
-/// Collects up to `most` bits of one word, the lowest, and calls `each` with the number of each, or
-/// of the first of some in a row and how many these are. Only for the slab's holder; `each` must
-/// not touch the objects yet. Returns the bits collected.
+/// Collects up to `most` bits of one word, the lowest of those and of the holder's `own`, and calls
+/// `each` with the number of each, or of the first of some in a row and how many these are. Only
+/// for the slab's holder; `each` must not touch the objects yet. Returns the bits collected, which
+/// are still among the holder's own.
 #[inline]
-pub fn collect(bits: &AtomicU64, most: usize, each: impl FnMut(usize, usize)) -> u64 {
-    collect_by(&CORRECT, bits, most, each)
+pub fn collect(bits: &AtomicU64, own: u64, most: usize, each: impl FnMut(usize, usize)) -> u64 {
+    collect_by(&CORRECT, bits, own, most, each)
+}
+
+/// Collects all bits of one word. Only for the slab's holder.
+pub fn take(bits: &AtomicU64) -> u64 {
+    let all = bits.load(Ordering::Relaxed);
+    if all != 0 {
+        Alone::now().fetch_and(bits, !all, CORRECT.collect);
+    }
+    all
 }
 
 /// The bits of one word that are set at this moment: of objects that those who freed them are done
@@ -100,11 +117,13 @@ pub(crate) fn look_by(orders: &Orders, bits: &AtomicU64) -> u64 {
 pub(crate) fn collect_by(
     orders: &Orders,
     bits: &AtomicU64,
+    own: u64,
     most: usize,
     mut each: impl FnMut(usize, usize),
 ) -> u64 {
     // Relaxed: others only set bits, so what is seen here is still there below.
-    let all = bits.load(Ordering::Relaxed);
+    let theirs = bits.load(Ordering::Relaxed);
+    let all = theirs | own;
     let (mut rest, mut left) = (all, most);
     while rest != 0 && left > 0 {
         let first = rest.trailing_zeros();
@@ -122,7 +141,7 @@ pub(crate) fn collect_by(
         }
     }
     let chosen = all & !rest;
-    if chosen != 0 {
+    if theirs & chosen != 0 {
         Alone::now().fetch_and(bits, !chosen, orders.collect);
     }
     chosen
@@ -138,9 +157,12 @@ mod tests {
         let (word, bits) = (SlabWord::new(), [AtomicU64::new(0), AtomicU64::new(0)]);
         word.create(State::Attached);
         let masks = [(0, 0b101), (1, 0b10)];
-        assert_eq!(free(&word, |n| &bits[n], masks.into_iter(), 3, 100, 50), Pushed::Recorded);
+        assert_eq!(
+            free(&word, |n| &bits[n], |_| 0, masks.into_iter(), 3, 100, 50),
+            Pushed::Recorded
+        );
         assert_eq!(word.drain(), Count(3));
-        let collect = |n: usize, most| collect(&bits[n], most, |_, _| {});
+        let collect = |n: usize, most| collect(&bits[n], 0, most, |_, _| {});
         assert_eq!((collect(0, 1), collect(1, 9)), (0b001, 0b10));
         assert_eq!((collect(0, 1), collect(0, 1)), (0b100, 0));
     }
@@ -159,15 +181,18 @@ mod tests {
                 2 => u64::MAX >> (seed % 64) << (seed >> 6 & 63),
                 _ => u64::MAX,
             };
-            let (bits, most) = (AtomicU64::new(all), (seed >> 57) as usize);
+            // Some were set by others, some by the holder itself, and some by both.
+            let own = all & seed.rotate_left(n % 64);
+            let theirs = all & !(own & seed.rotate_left(40));
+            let (bits, most) = (AtomicU64::new(theirs), (seed >> 57) as usize);
             let mut numbers = std::vec::Vec::new();
-            let collected = collect(&bits, most, |first, count| {
+            let collected = collect(&bits, own, most, |first, count| {
                 numbers.extend(first..first + count);
             });
             let lowest = (0..64).filter(|n| all >> n & 1 != 0).take(most);
             assert_eq!(numbers, lowest.collect::<std::vec::Vec<_>>(), "{all:#x}, {most}");
             let expected = numbers.iter().fold(0, |bits, n| bits | 1_u64 << n);
-            assert_eq!((collected, bits.into_inner()), (expected, all & !expected));
+            assert_eq!((collected, bits.into_inner()), (expected, theirs & !expected));
         }
     }
 
@@ -175,11 +200,12 @@ mod tests {
     fn a_second_free_of_an_object_is_refused() {
         let (word, bits) = (SlabWord::new(), [AtomicU64::new(0)]);
         word.create(State::Attached);
-        let once = |mask: u64| {
+        let once = |own: u64, mask: u64| {
             let count = mask.count_ones() as i32;
-            free(&word, |n| &bits[n], [(0, mask)].into_iter(), count, 100, 50)
+            free(&word, |n| &bits[n], |_| own, [(0, mask)].into_iter(), count, 100, 50)
         };
-        assert_eq!(once(0b110), Pushed::Recorded);
-        assert_eq!(once(0b010), Pushed::Refused);
+        assert_eq!(once(0b1000, 0b110), Pushed::Recorded);
+        assert_eq!(once(0, 0b010), Pushed::Refused);
+        assert_eq!(once(0b1000, 0b1000), Pushed::Refused);
     }
 }

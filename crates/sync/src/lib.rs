@@ -19,6 +19,7 @@ pub mod frontier;
 pub mod gate;
 pub mod granules;
 pub mod inbox;
+mod ledger;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;

@@ -11,6 +11,8 @@
 //! | `Detached` | nobody | every free object of the slab |
 //! | `Pooled` | the holder of the pool's lock, and only the links | every free object |
 //! | `Claimed` | the one thread whose exchange claimed it | every free object |
+//! | `Kept` | the holder of the lock of the heap that keeps it | nothing |
+//! | `Disturbed` | the same | frees by others since it is kept |
 //!
 //! The moves:
 //!
@@ -21,6 +23,9 @@
 //!                                            └─push completes─▶ Claimed ◀──────┘             │
 //!   Free ◀──retire── Claimed ◀──push completes, or `claim_pooled`────────────────────────────┤
 //!                       └───────`leave_in_pool`, by whose push has completed it──────────────┘
+//!
+//!   Claimed ──keep──▶ Kept ──push──▶ Disturbed        either of them ──attach_kept──▶ Attached
+//!                                                                    ──let_go──▶ Claimed
 //! ```
 //!
 //! The rules that make it work:
@@ -35,11 +40,14 @@
 //! * The push that crosses the wake mark claims it too, to make its free objects available again.
 //!   Exactly one push crosses, so no wake-up is lost; and a claimed slab never goes back to
 //!   `Detached` with more than the wake mark free.
+//! * A slab that a heap keeps is freed of by that heap's thread in its local part, with the heap's
+//!   lock held. The first push of another says that this is over (`Disturbed`), and its pusher has
+//!   the slab let go of, with that lock held.
 //! * After a push that claimed nothing, the pusher does not touch the slab again: somebody else may
 //!   have claimed and released it already.
 
 use crate::atomic::{Alone, AtomicU64, Ordering};
-use core::cmp;
+pub use crate::ledger::{Count, Ledger, Mask};
 use core::marker::PhantomData;
 
 const PAYLOAD_BITS: u32 = 56;
@@ -58,6 +66,10 @@ pub enum State {
     Pooled,
     /// One thread is moving it between the other states.
     Claimed,
+    /// A heap keeps it, and nobody else has freed any of it since.
+    Kept,
+    /// A heap keeps it, and others have freed some of it: the heap is to let go of it.
+    Disturbed,
 }
 
 impl State {
@@ -67,57 +79,12 @@ impl State {
             1 => Self::Attached,
             2 => Self::Detached,
             3 => Self::Pooled,
-            _ => Self::Claimed,
+            4 => Self::Claimed,
+            5 => Self::Kept,
+            _ => Self::Disturbed,
         }
     }
 }
-
-/// What the word remembers of freed objects: at most 56 bits.
-pub trait Ledger: Copy {
-    /// Nothing freed.
-    const NONE: Self;
-    /// As bits, at most 56.
-    fn to_bits(self) -> u64;
-    /// From the bits that [`Ledger::to_bits`] gave.
-    fn from_bits(bits: u64) -> Self;
-    /// How many objects it stands for.
-    fn count(self) -> i32;
-    /// The same, or any number from `enough` on if they are more than that.
-    fn count_to(self, enough: i32) -> i32;
-    /// How that compares with a slab's capacity.
-    fn compare(self, capacity: i32) -> cmp::Ordering;
-}
-
-/// Freed objects as their number alone; which they are stands in the slab's bits: see
-/// [`crate::freed`]. Below zero while bits have been collected whose frees are not yet counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Count(pub i32);
-
-/// Keeps the number in the word positive. More than any slab has objects.
-const BIAS: i32 = 1 << 15;
-
-impl Ledger for Count {
-    const NONE: Self = Self(0);
-    fn to_bits(self) -> u64 {
-        (self.0 + BIAS) as u64
-    }
-    fn from_bits(bits: u64) -> Self {
-        Self(bits as i32 - BIAS)
-    }
-    fn count(self) -> i32 {
-        self.0
-    }
-    fn count_to(self, _: i32) -> i32 {
-        self.0
-    }
-    fn compare(self, capacity: i32) -> cmp::Ordering {
-        self.0.cmp(&capacity)
-    }
-}
-
-/// Freed objects as one bit each: for slabs of at most 56 objects. Touches no object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mask(pub u64);
 
 /// A slab's word as it was at some moment.
 #[derive(Clone, Copy)]
@@ -159,7 +126,7 @@ impl SlabWord<Count> {
         let (state, before) = unpack::<Count>(seen);
         let is_asleep = state == State::Detached && before.0 < wake;
         let mark = if is_asleep { wake.min(capacity) } else { capacity };
-        if state != State::Free
+        if !matches!(state, State::Free | State::Kept)
             && before.0 + 1 < mark
             && alone.exchange(&self.word, seen, seen + 1, rules.push).is_ok()
         {
@@ -172,6 +139,29 @@ impl SlabWord<Count> {
     #[inline(never)]
     fn push_one_more(&self, rules: &Rules, capacity: i32, wake: i32) -> Pushed {
         self.push_by(rules, capacity, wake, |before| Some(Count(before.0 + 1)))
+    }
+}
+
+impl SlabWord<Count> {
+    /// `Kept` or `Disturbed` to `Claimed`, when so many objects are free as far as the heap that
+    /// keeps it knows. Returns how many are. With that heap's lock held.
+    pub fn let_go(&self, free: i32) -> i32 {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let (state, others) = unpack::<Count>(seen);
+            debug_assert!(matches!(state, State::Kept | State::Disturbed));
+            let all = Count(free + others.0);
+            // Release and Acquire as for a claiming push and a detach.
+            match self.word.compare_exchange_weak(
+                seen,
+                pack(State::Claimed, all),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return all.0,
+                Err(now) => seen = now,
+            }
+        }
     }
 }
 
@@ -204,33 +194,6 @@ impl SlabWord<Mask> {
     }
 }
 
-impl Ledger for Mask {
-    const NONE: Self = Self(0);
-    fn to_bits(self) -> u64 {
-        self.0
-    }
-    fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-    fn count(self) -> i32 {
-        self.0.count_ones() as i32
-    }
-    // To count all of them takes twenty instructions where there is none for it.
-    #[inline]
-    fn count_to(self, enough: i32) -> i32 {
-        let (mut left, mut count) = (self.0, 0);
-        while left != 0 && count < enough {
-            left &= left - 1;
-            count += 1;
-        }
-        count
-    }
-    #[inline]
-    fn compare(self, capacity: i32) -> cmp::Ordering {
-        self.0.cmp(&(u64::MAX >> (u64::BITS - capacity as u32)))
-    }
-}
-
 /// What a push found, and therefore has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a push may have claimed the slab"]
@@ -243,6 +206,8 @@ pub enum Pushed {
     Completed,
     /// The same, and the slab still stands in the pool's list: unlink it before releasing it.
     CompletedInPool,
+    /// Recorded, as the first of others since a heap keeps the slab: it is to let go of it.
+    Disturbing,
     /// The slab is free, or more objects were freed than it has: an invalid free. Nothing changed.
     Refused,
 }
@@ -339,7 +304,8 @@ impl<L: Ledger> SlabWord<L> {
             // While attached, an object may be freed, collected before that is counted, given out
             // and freed again: only otherwise does the count say how many are free.
             let filled = after.compare(capacity);
-            if filled.is_gt() && state != State::Attached {
+            if filled.is_gt() && !matches!(state, State::Attached | State::Kept | State::Disturbed)
+            {
                 return Pushed::Refused;
             }
             let complete = filled.is_eq();
@@ -351,6 +317,7 @@ impl<L: Ledger> SlabWord<L> {
                 State::Detached if complete => (State::Claimed, Pushed::Completed),
                 State::Detached if woken() => (State::Claimed, Pushed::Woken),
                 State::Pooled if complete => (State::Claimed, Pushed::CompletedInPool),
+                State::Kept => (State::Disturbed, Pushed::Disturbing),
                 other => (other, Pushed::Recorded),
             };
             match Alone::now().exchange(&self.word, seen, pack(next, after), rules.push) {
@@ -388,6 +355,24 @@ impl<L: Ledger> SlabWord<L> {
         // Acquire pairs with the Release of pushes that came after the claim.
         let before = self.word.swap(pack(State::Attached, L::NONE), Ordering::Acquire);
         debug_assert!(unpack::<L>(before).0 == State::Claimed);
+        unpack(before).1
+    }
+
+    /// `Claimed` to `Kept`; returns all that is free. Only for the claimer, who holds the lock of
+    /// the heap that is to keep it.
+    pub fn keep(&self) -> L {
+        // Acquire as in `adopt`.
+        let before = self.word.swap(pack(State::Kept, L::NONE), Ordering::Acquire);
+        debug_assert!(unpack::<L>(before).0 == State::Claimed);
+        unpack(before).1
+    }
+
+    /// `Kept` or `Disturbed` to `Attached`; returns what others have freed. With the lock held of
+    /// the heap that keeps it.
+    pub fn attach_kept(&self) -> L {
+        // Acquire pairs with the Release of the pushes.
+        let before = self.word.swap(pack(State::Attached, L::NONE), Ordering::Acquire);
+        debug_assert!(matches!(unpack::<L>(before).0, State::Kept | State::Disturbed));
         unpack(before).1
     }
 

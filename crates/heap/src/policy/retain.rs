@@ -27,15 +27,29 @@ pub const fn wake(capacity: usize) -> usize {
     if n < 1 { 1 } else { n }
 }
 
-/// How many slabs with free objects a heap keeps per class; more go to the pool, where every heap
-/// finds them.
-pub const SLABS_KEPT: usize = 2;
+/// How many slabs with free objects of a class a heap is attached to; more go to the pool, where
+/// every heap finds them, or are kept.
+pub const SLABS_ATTACHED: usize = 2;
 
 /// Bytes of freed objects that a thread may hold back on their way home, when `used` bytes are in
 /// use and so many threads have outboxes: more in a large heap, where batches need it, but in all
 /// outboxes together never more than a small share of what is in use.
 pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
     (used / 16 / outboxes.max(1)).clamp(32 * 1024, 1 << 20)
+}
+
+/// How often a slab goes into the pool when it wakes, once others have freed of it while a heap
+/// kept it, before it is kept again: where that is as a rule, letting go of it costs little then.
+pub const WAKES_UNKEPT: u8 = 15;
+
+/// How many slabs a heap may make before it looks again, when so many heaps have `kept` bytes of
+/// free objects in slabs of their own, and `used` bytes are in use: a quarter of that may be kept,
+/// or all of it to 8 MiB, within a bound, and half of what is left until then is for all heaps.
+/// None if it is to take a slab that another heap keeps.
+pub fn slabs_beside_kept(kept: usize, used: usize, heaps: usize) -> u32 {
+    let most = (used / 4).max(used.min(8 << 20)).min(64 << 20);
+    let slabs = most.saturating_sub(kept) / GRANULE;
+    if slabs == 0 { 0 } else { (slabs / 2 / heaps.max(1)).max(1) as u32 }
 }
 
 /// Bytes of medium objects that may wait for other threads, when `used` bytes are in use.

@@ -9,6 +9,7 @@ mod hardened;
 mod hot_medium;
 mod hot_runs;
 mod idle;
+mod keeping;
 mod large_runs;
 mod many_threads;
 mod one_thread;

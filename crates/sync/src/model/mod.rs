@@ -8,6 +8,7 @@
 
 mod broken;
 mod clocks;
+mod kept;
 mod questions;
 mod scenarios;
 mod turns;
@@ -79,6 +80,9 @@ struct Slab {
     granule: FreeGranules,
     pool: Lock,
     listed: Checked<bool>,
+    /// The lock of the heap that keeps the slab, if it is kept.
+    heap: Lock,
+    kept: Checked<bool>,
     released: AtomicU32,
 }
 
@@ -95,6 +99,8 @@ impl Slab {
             granule: FreeGranules::new(0),
             pool: Lock::new(&RANK),
             listed: Checked::new(state == State::Pooled),
+            heap: Lock::new(&RANK),
+            kept: Checked::new(state == State::Kept),
             released: AtomicU32::new(0),
         };
         slab.word.create(State::Attached);
@@ -105,6 +111,10 @@ impl Slab {
                 assert!(slab.word.pool(CAPACITY as i32));
             }
             State::Detached => assert!(slab.word.detach(State::Detached, count)),
+            State::Kept => {
+                assert!(slab.word.detach(State::Claimed, count));
+                assert_eq!(slab.word.keep(), count);
+            }
             _ => {}
         }
         Arc::new(slab)
@@ -115,7 +125,8 @@ impl Slab {
         self.contents[object].write(|c| *c += 1);
         // As `freed::free_one` does.
         let (seen, alone) = (self.word.see(), Alone::now());
-        let once = freed::set_bits(self.laws.bits, |_| &self.bits, [(0, 1 << object)].into_iter());
+        let masks = [(0, 1 << object)].into_iter();
+        let once = freed::set_bits(self.laws.bits, |_| &self.bits, |_| 0, masks);
         assert!(once, "a valid free was taken for a second one");
         let (rules, capacity) = (self.laws.word, CAPACITY as i32);
         let pushed = self.word.push_one_by(rules, seen, capacity, self.wake, alone);
@@ -128,6 +139,11 @@ impl Slab {
                 self.pool.hold(|| self.listed.write(|l| *l = false));
                 self.release();
             }
+            Pushed::Disturbing => self.heap.hold(|| {
+                if self.kept.read(|k| *k) {
+                    self.let_go();
+                }
+            }),
             Pushed::Refused => panic!("a valid free was refused"),
         }
     }
@@ -140,7 +156,7 @@ impl Slab {
     }
 
     fn take_over(&self, drained: Count) {
-        let bits = freed::collect_by(self.laws.bits, &self.bits, CAPACITY, |_, _| {});
+        let bits = freed::collect_by(self.laws.bits, &self.bits, 0, CAPACITY, |_, _| {});
         self.local.write(|local| {
             local.balance += drained.0 - bits.count_ones() as i32;
             for object in (0..CAPACITY).filter(|o| bits >> o & 1 != 0) {
@@ -252,11 +268,15 @@ impl Slab {
         let capacity = CAPACITY as i32;
         let (known, in_hand) = self.local.read(|l| (l.free.len() as i32 + l.balance, l.free.len()));
         match state {
-            State::Attached => assert_eq!(known + counted.0 + held, capacity, "objects are lost"),
+            State::Attached | State::Kept => {
+                assert_eq!(known + counted.0 + held, capacity, "objects are lost");
+            }
             _ => assert_eq!(counted.0 + held, capacity, "objects are lost"),
         }
         assert_eq!(in_hand as i32 + bits + held, capacity, "I3: a free object is nowhere");
         assert!(state != State::Claimed, "claimed by nobody");
+        assert!(state != State::Disturbed, "disturbed, and nobody has let go of it");
+        assert_eq!(self.kept.read(|k| *k), state == State::Kept, "I9: kept if and only if listed");
         if state == State::Detached {
             assert!(counted.0 < self.wake, "I9: a wake-up was lost");
         }
