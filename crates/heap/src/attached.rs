@@ -11,7 +11,7 @@ use crate::policy::retain;
 use freehold_sync::word::{Count, Ledger, State};
 use freehold_sys::System;
 
-/// The most slabs of a class that a heap is attached to: those it keeps, and one it takes from.
+/// The most slabs of a class that a heap is attached to: those with free objects, and one more.
 const MOST_ATTACHED: usize = retain::SLABS_ATTACHED + 1;
 
 /// The slabs of one class that a heap is attached to, each as its granule plus one; the one to take

@@ -96,6 +96,9 @@ impl<S: System> Arena<S> {
         let local = unsafe { &*self.local(g) };
         let known = local.free_count(class.info());
         let (state, count) = self.word(g).count().look();
+        let is_kept = matches!(state, State::Kept | State::Disturbed);
+        let keeper = if is_kept { self.tag(g).owner() } else { 0 };
+        assert_eq!(local.kept_by.load(Ordering::Relaxed), keeper, "who keeps {g:?}");
         let free = match state {
             State::Attached | State::Kept | State::Disturbed => known + count.0,
             State::Detached | State::Pooled => count.0,

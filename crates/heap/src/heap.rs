@@ -1,9 +1,10 @@
 //! A heap: an identity that takes from slabs, leased to one thread or shared by several.
 //!
-//! A heap owns few slabs: those it is taking from. A slab that has given everything away is
-//! detached and belongs to nobody. What stays is the heap's *map*: for every granule the class of
-//! the small objects there that the heap's thread may keep in its magazines when it frees them. The
-//! map is private to the heap, so that looking at it shares no cache line with anybody.
+//! A heap owns the slabs that it is taking from, a few, and those that it keeps to take from later
+//! (`kept`). A slab that has given everything away is detached and belongs to nobody. What stays is
+//! the heap's *map*: for every granule the class of the small objects there that the heap's thread
+//! may keep in its magazines when it frees them. The map is private to the heap, so that looking at
+//! it shares no cache line with anybody.
 //!
 //! Why a stale map entry is harmless: objects in magazines count as out, whoever's slab they come
 //! from; they go home through the slab's word. Only a change of class would matter, and who
@@ -61,9 +62,10 @@ struct Mail {
 /// and begins as zeros behind it.
 #[repr(C, align(4096))]
 pub struct Heap {
-    /// Protects `attached`, and all the slabs in it. The leaseholder takes it on slow paths only,
-    /// where it is nearly always free; others take it to fork, because the heap is shared, or to
-    /// purge what the heap has while nobody has the lease, which begins with it.
+    /// Protects `attached` and `kept`, and all the slabs in them. The leaseholder takes it on slow
+    /// paths only, where it is nearly always free; others take it to fork, because the heap is
+    /// shared, to take a slab that it keeps or have it let go of one, or to purge what the heap has
+    /// while nobody has the lease, which begins with it.
     pub(crate) lock: Lock,
     id: u16,
     exclusive: bool,

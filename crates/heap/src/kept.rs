@@ -75,13 +75,14 @@ impl Heap {
 impl<S: System> Arena<S> {
     /// Keeps a slab that the heap's thread has claimed by a free, if the heap may: it is its own,
     /// and others have not freed of it while it was kept lately. Returns whether it did.
-    pub(crate) fn keep_slab(&self, held: &mut Held, class: Class, g: Granule) -> bool {
+    pub(crate) fn keep_slab(&self, held: &Held, class: Class, g: Granule) -> bool {
         let heap = held.heap();
         // SAFETY: the slab is claimed by the caller.
         let local = unsafe { &mut *self.local(g) };
         if !heap.is_exclusive()
             || self.tag(g).owner() != heap.id()
             || Alone::now().is_so()
+            // Not worth it for requests for nothing.
             || class == Class::EMPTY
         {
             return false;
@@ -166,12 +167,11 @@ impl<S: System> Arena<S> {
         slabs > 0
     }
 
+    /// Attaches the heap to a slab that another heap keeps, the first of all that keeps one: where
+    /// all come to the same one the slabs of the others stay theirs.
     fn take_kept_by_others(&self, held: &mut Held, class: Class) -> bool {
-        // Each begins with the heaps behind its own, so that they do not all come to the same one.
         let mine = held.heap().id();
-        let made = || self.leases.made();
-        let others = made().filter(|&id| id > mine).chain(made().filter(|&id| id < mine));
-        for heap in others.map(|id| self.heap(id)) {
+        for heap in self.leases.made().filter(|&id| id != mine).map(|id| self.heap(id)) {
             if heap.kept(class).first().is_none() {
                 continue;
             }

@@ -109,16 +109,12 @@ impl<S: System> Arena<S> {
             Pushed::Recorded => {}
             Pushed::Refused => return Err(()),
             Pushed::Woken => {
-                if let Some(held) = adopter.as_mut()
-                    && self.keep_slab(held, class, g)
-                {
-                    return Ok(own.total_released());
-                }
                 let welcome = adopter
                     .as_mut()
                     .is_some_and(|held| held.attached(class).count < retain::SLABS_ATTACHED);
                 match adopter {
                     Some(held) if welcome => self.adopt(held, class, g),
+                    Some(ref held) if self.keep_slab(held, class, g) => {}
                     _ if self.pool_slab(class, g, self.word(g).count()) => {}
                     _ => self.release_slab(class, g, &own),
                 }

@@ -99,7 +99,8 @@ impl Tag {
     }
 }
 
-/// What only the holder of a slab reads and writes. Which thread that is, the slab's word says.
+/// What only the holder of a slab writes, and reads, but for what is atomic. Which thread that is,
+/// the slab's word says.
 ///
 /// Invariant, for a slab of small objects:
 /// `(capacity - carved) + balance + (count in the word) + (out) == capacity`, where `out` counts
@@ -110,7 +111,7 @@ pub struct SlabLocal {
     pub carved: u16,
     /// Frees that were drained from the word, or that the holder made itself, less bits collected.
     pub balance: i16,
-    /// The next slab in the pool's list; 0 for none, else the granule plus one.
+    /// The next slab in its list; 0 for none, else the granule plus one.
     pub next: u32,
     /// The previous one, likewise.
     pub prev: u32,
@@ -129,7 +130,7 @@ pub struct SlabLocal {
     pub(crate) kept_by: AtomicU16,
     /// The pages that were purged since objects were taken last: a bit for each.
     pub(crate) purged: u64,
-    /// For a slab in a pool: the background thread's last tick when it was put in.
+    /// For a slab in a pool or kept: the background thread's last tick when it was put in.
     pub(crate) pooled_at: u32,
     /// For a slab of medium objects in a pool: whether it was left there whole.
     pub(crate) whole: bool,

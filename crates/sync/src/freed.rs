@@ -7,7 +7,8 @@
 //! the slab any more. The objects themselves are touched by nobody, so their cache lines stay where
 //! they are.
 //!
-//! What the holder takes back itself has bits of the holder's own, which nobody else looks at.
+//! What the holder takes back itself has bits of the holder's own; others only look whether what
+//! they free is among them.
 //!
 //! Setting bits that are set already is a double free, and is noticed.
 //!
@@ -94,6 +95,7 @@ pub fn collect(bits: &AtomicU64, own: u64, most: usize, each: impl FnMut(usize, 
 
 /// Collects all bits of one word. Only for the slab's holder.
 pub fn take(bits: &AtomicU64) -> u64 {
+    // Relaxed: as in `collect_by`.
     let all = bits.load(Ordering::Relaxed);
     if all != 0 {
         Alone::now().fetch_and(bits, !all, CORRECT.collect);

@@ -135,33 +135,33 @@ impl SlabWord<Count> {
         self.push_one_more(rules, capacity, wake)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn push_one_more(&self, rules: &Rules, capacity: i32, wake: i32) -> Pushed {
-        self.push_by(rules, capacity, wake, |before| Some(Count(before.0 + 1)))
-    }
-}
-
-impl SlabWord<Count> {
     /// `Kept` or `Disturbed` to `Claimed`, when so many objects are free as far as the heap that
     /// keeps it knows. Returns how many are. With that heap's lock held.
     pub fn let_go(&self, free: i32) -> i32 {
+        // Acquire pairs with the Release of the pushes: if all objects are free the slab is
+        // released next. No Release: it stays the caller's until `pool`, which has one.
+        self.let_go_by(free, Ordering::Acquire)
+    }
+
+    /// [`SlabWord::let_go`] with an ordering that the model may break.
+    pub(crate) fn let_go_by(&self, free: i32, order: Ordering) -> i32 {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let (state, others) = unpack::<Count>(seen);
             debug_assert!(matches!(state, State::Kept | State::Disturbed));
             let all = Count(free + others.0);
-            // Release and Acquire as for a claiming push and a detach.
-            match self.word.compare_exchange_weak(
-                seen,
-                pack(State::Claimed, all),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
+            let claimed = pack(State::Claimed, all);
+            match self.word.compare_exchange_weak(seen, claimed, order, Ordering::Relaxed) {
                 Ok(_) => return all.0,
                 Err(now) => seen = now,
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_one_more(&self, rules: &Rules, capacity: i32, wake: i32) -> Pushed {
+        self.push_by(rules, capacity, wake, |before| Some(Count(before.0 + 1)))
     }
 }
 

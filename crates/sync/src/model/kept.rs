@@ -29,8 +29,12 @@ impl Slab {
 
     /// The slab goes into the pool, or is released. With the lock held of the heap that keeps it.
     pub(super) fn let_go(&self) {
+        self.let_go_by(Ordering::Acquire);
+    }
+
+    fn let_go_by(&self, order: Ordering) {
         self.kept.write(|k| *k = false);
-        if self.word.let_go(self.free_count().0) == CAPACITY as i32 {
+        if self.word.let_go_by(self.free_count().0, order) == CAPACITY as i32 {
             self.release();
         } else {
             self.put_in_pool();
@@ -160,5 +164,20 @@ fn broken_letting_go_of_a_kept_slab_without_comparing_is_rejected() {
         });
         other.join().unwrap();
         slab.check(0);
+    });
+}
+
+#[test]
+fn broken_letting_go_of_a_kept_slab_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        let slab = Slab::new(State::Kept, &[0], NEVER, LAWS);
+        let other = slab.clone();
+        let other = thread::spawn(move || other.free(1, false));
+        slab.heap.hold(|| {
+            if slab.kept.read(|k| *k) {
+                slab.let_go_by(Ordering::Relaxed);
+            }
+        });
+        other.join().unwrap();
     });
 }
