@@ -368,11 +368,18 @@ impl Heap {
     /// Takes a full magazine out of the inbox, and leaves the spare one there, if there is one.
     /// For the leaseholder.
     pub(crate) fn take_mail(&self, class: Class) -> Option<*mut Magazine> {
+        let inbox = self.inbox(class)?;
         let place = &self.magazines[usize::from(class.0)];
-        let full = self.inbox(class)?.take(place.load(Ordering::Relaxed))?;
+        let spare = place.load(Ordering::Relaxed);
+        // First, so that in the child of a fork it is not both here and in the inbox. The store into
+        // that, which releases, keeps the order.
         place.store(0, Ordering::Relaxed);
-        self.set_answers(true);
-        Some(at(full))
+        let full = inbox.take(spare);
+        match full {
+            Some(_) => self.set_answers(true),
+            None => place.store(spare, Ordering::Relaxed),
+        }
+        full.map(at)
     }
 
     fn map_entry(&self, g: Granule) -> &AtomicU8 {

@@ -11,6 +11,7 @@
 mod block;
 mod calls;
 mod complain;
+mod crash;
 mod post;
 mod questions;
 mod rng;
@@ -33,6 +34,7 @@ fn main() {
         std::process::exit(2);
     };
     println!("seed: {seed}");
+    crash::watch();
     let shared = Arc::new(Shared::new(
         threads as usize,
         Instant::now() + Duration::from_secs(seconds),
