@@ -5,7 +5,7 @@ use crate::arena::Arena;
 use crate::class::Class;
 use crate::free::InSlab;
 use crate::layout::{BLOCK_GRANULES, Block, Granule};
-use crate::tables::RUN;
+use crate::tables::{KeptAs, RUN};
 use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::ALL;
 use freehold_sync::word::{Ledger, State};
@@ -97,8 +97,8 @@ impl<S: System> Arena<S> {
         let known = local.free_count(class.info());
         let (state, count) = self.word(g).count().look();
         let is_kept = matches!(state, State::Kept | State::Disturbed);
-        let keeper = if is_kept { self.tag(g).owner() } else { 0 };
-        assert_eq!(local.kept_by.load(Ordering::Relaxed), keeper, "who keeps {g:?}");
+        let keeper = if is_kept { KeptAs::key(self.tag(g).owner(), class) } else { 0 };
+        assert_eq!(local.kept_as.look(), keeper, "who keeps {g:?}");
         let free = match state {
             State::Attached | State::Kept | State::Disturbed => known + count.0,
             State::Detached | State::Pooled => count.0,

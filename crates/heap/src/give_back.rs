@@ -17,6 +17,8 @@ use crate::invalid::Invalid;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule};
 use crate::magazine::{Magazine, ROUNDS};
 use crate::outbox::{FreedTwice, Row};
+use crate::slab::own_is_far;
+use crate::tables::KeptAs;
 use freehold_sync::atomic::Alone;
 use freehold_sync::freed;
 use freehold_sync::word::Pushed;
@@ -75,21 +77,44 @@ impl<'a, S: System> Rows<'a, S> {
     /// until one leaves something to do. That heap's lock is held. Here each instruction counts.
     #[inline(never)]
     fn send_scattered(&self, heap: u16, objects: &[usize]) -> Scattered {
-        Alone::now().apart(|alone| self.send_scattered_when(alone, heap, objects))
+        if let [first, second, ..] = objects
+            && (first ^ second) < GRANULE
+        {
+            return Scattered { count: 0, last: None };
+        }
+        match Alone::now() {
+            // Who is alone keeps none.
+            alone if alone.is_so() => alone.apart(|alone| {
+                self.send_scattered_when(alone, heap, objects, |_| Scattered { count: 0, last: None })
+            }),
+            alone if own_is_far(self.info) => self.send_scattered_when(alone, heap, objects, |rest| {
+                self.take_back_kept::<true>(heap, rest)
+            }),
+            alone => self.send_scattered_when(alone, heap, objects, |rest| {
+                self.take_back_kept::<false>(heap, rest)
+            }),
+        }
     }
 
+    /// Likewise, where `take_back_kept` sees to those that are of slabs which the heap keeps.
     #[inline(always)]
-    fn send_scattered_when(&self, alone: Alone, heap: u16, objects: &[usize]) -> Scattered {
+    fn send_scattered_when(
+        &self,
+        alone: Alone,
+        heap: u16,
+        objects: &[usize],
+        take_back_kept: impl Fn(&[usize]) -> Scattered,
+    ) -> Scattered {
         let (arena, info) = (self.arena, self.info);
         let (capacity, wake) = (info.capacity.into(), info.wake.into());
-        let (mut count, mut kept) = (0, 0);
-        let ended = |count, kept: usize, last| {
-            if kept > 0 {
-                arena.heap(heap).keeping.add(kept * info.size as usize);
+        let mut count = 0;
+        loop {
+            let kept = take_back_kept(&objects[count..]);
+            count += kept.count;
+            if kept.last.is_some() {
+                return Scattered { count, last: kept.last };
             }
-            Scattered { count, last }
-        };
-        while let Some(&object) = objects.get(count) {
+            let Some(&object) = objects.get(count) else { break };
             if objects.get(count + 1).is_some_and(|&next| (next ^ object) < GRANULE) {
                 break;
             }
@@ -97,32 +122,52 @@ impl<'a, S: System> Rows<'a, S> {
             if arena.tag(slab).owner() != heap {
                 break;
             }
-            if arena.is_kept_by(heap, slab) {
-                // SAFETY: kept by the heap whose lock is held.
-                let local = unsafe { &mut *arena.local(slab) };
-                count += 1;
-                if !local.take_back_kept(info, arena.bits(slab), n) {
-                    return ended(count, kept, Some((slab, Left::Twice)));
-                }
-                kept += 1;
-                if local.free_count(info) == capacity {
-                    return ended(count, kept, Some((slab, Left::WholeKept)));
-                }
-                continue;
-            }
             let word = arena.word(slab).count();
             let seen = word.see();
-            if seen.is_attached() {
+            if seen.is_at_hand() {
                 break;
             }
             let (bits, bit) = (arena.bits(slab).word(n / 64), 1 << (n % 64));
             let pushed = freed::free_one((word, seen), bits, bit, capacity, wake, alone);
             count += 1;
             if pushed != Pushed::Recorded {
-                return ended(count, kept, Some((slab, Left::Push(pushed))));
+                return Scattered { count, last: Some((slab, Left::Push(pushed))) };
             }
         }
-        ended(count, kept, None)
+        Scattered { count, last: None }
+    }
+
+    /// Takes objects back of slabs that the heap with that number keeps, whose lock is held, from
+    /// the first on as far as each is of such a one, and of another than the one before; or until
+    /// one leaves something to do. `FAR` is [`own_is_far`] of the class.
+    #[inline(always)]
+    fn take_back_kept<const FAR: bool>(&self, heap: u16, objects: &[usize]) -> Scattered {
+        let (arena, key) = (self.arena, KeptAs::key(heap, self.class));
+        let (mut count, mut before, mut last) = (0, Granule(u32::MAX), None);
+        while let Some(&object) = objects.get(count) {
+            let in_region = object - self.region;
+            let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
+            if slab == before || !arena.is_kept_as(key, slab) {
+                break;
+            }
+            before = slab;
+            count += 1;
+            let n = self.info.objects_in(in_region % GRANULE);
+            // SAFETY: kept by the heap whose lock is held.
+            let local = unsafe { &mut *arena.local(slab) };
+            let left = match local.take_back_kept::<FAR>(self.info, || arena.bits(slab), n) {
+                Some(false) => continue,
+                Some(true) => Left::WholeKept,
+                None => Left::Twice,
+            };
+            last = Some((slab, left));
+            break;
+        }
+        if count > 0 {
+            let twice = usize::from(matches!(last, Some((_, Left::Twice))));
+            arena.heap(heap).keeping.add((count - twice) * self.class.size());
+        }
+        Scattered { count, last }
     }
 
     /// A row of one object, `first`, the `n`th of its slab, with those of the others that follow it
@@ -338,7 +383,7 @@ impl ThreadCache {
             Some(held) if arena.owns(held, row.slab) => {
                 if held.is_attached_to(class, row.slab) {
                     arena.take_back(held, class, row).map(|()| 0)
-                } else if arena.is_kept_by(held.heap().id(), row.slab) {
+                } else if arena.is_kept_as(KeptAs::key(held.heap().id(), class), row.slab) {
                     arena.take_back_kept(held, class, row).map(|()| 0)
                 } else {
                     arena.send_row_home(class, row, Some(held))

@@ -29,6 +29,7 @@ use crate::layout::{GRANULE, Granule};
 use crate::outbox::Row;
 use crate::policy::{purge, retain};
 use crate::slab_list::SlabList;
+use crate::tables::KeptAs;
 use freehold_sync::atomic::{Alone, AtomicU32, AtomicUsize, Ordering, pause};
 use freehold_sync::word::State;
 use freehold_sys::System;
@@ -94,7 +95,7 @@ impl<S: System> Arena<S> {
         local.pooled_at = self.pools[usize::from(class.0)].tick();
         local.take_over(self.word(g).count().keep().0, class.info());
         local.take_over_bits(class.info(), self.bits(g));
-        local.kept_by.store(heap.id(), Ordering::Relaxed);
+        local.kept_as.set(KeptAs::key(heap.id(), class));
         heap.keeping.add(local.free_count(class.info()) as usize * class.size());
         // SAFETY: the lock is held, and the slab was claimed by the caller.
         if unsafe { heap.kept(class).append(self, g) } {
@@ -119,7 +120,7 @@ impl<S: System> Arena<S> {
     fn unlink_kept(&self, held: &Held, class: Class, g: Granule) {
         // SAFETY: the lock protects the slabs in the list.
         let local = unsafe { &*self.local(g) };
-        local.kept_by.store(0, Ordering::Relaxed);
+        local.kept_as.set(0);
         let free = local.free_count(class.info()) as usize;
         held.heap().keeping.add((free * class.size()).wrapping_neg());
         // SAFETY: the lock is held, and the slab is in the list, as the caller has found.
@@ -275,12 +276,12 @@ impl<S: System> Arena<S> {
         Ok(())
     }
 
-    /// Whether the heap with this number, whose lock is held, keeps a slab.
+    /// Whether a heap whose lock is held keeps a slab of a class: with `key` for both.
     #[inline(always)]
-    pub(crate) fn is_kept_by(&self, heap: u16, g: Granule) -> bool {
-        // SAFETY: an atomic field of a committed granule's local part. Whether it is this heap's
-        // number changes with the heap's lock held alone; any other may come and go.
-        unsafe { (*self.local(g)).kept_by.load(Ordering::Relaxed) == heap }
+    pub(crate) fn is_kept_as(&self, key: u16, g: Granule) -> bool {
+        // SAFETY: an atomic field of a committed granule's local part. Whether it says so of this
+        // heap changes with the heap's lock held alone; of others it may come and go.
+        unsafe { (*self.local(g)).kept_as.look() == key }
     }
 
     /// Takes back objects of a slab that the heap keeps. Fails if one of them is free already.

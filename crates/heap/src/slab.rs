@@ -5,8 +5,8 @@
 //! possible. Objects are only ever named, never touched.
 
 use crate::class::Info;
-use crate::tables::{Bits, NEAR_WORDS, OWN_WORDS, RunBin, SlabLocal};
-use freehold_sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use crate::tables::{Bits, KeptAs, NEAR_WORDS, OWN_WORDS, RunBin, SlabLocal};
+use freehold_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use freehold_sync::freed;
 use freehold_sync::word::Count;
 
@@ -21,6 +21,13 @@ fn fill_backwards(places: &mut [usize], first: usize, size: usize) {
         *place = next;
         next += size;
     }
+}
+
+/// Whether the holder's own bits of a slab of a class stand beside those of others, and not in the
+/// local part.
+#[inline(always)]
+pub(crate) fn own_is_far(info: &Info) -> bool {
+    usize::from(info.words) > OWN_WORDS
 }
 
 impl SlabLocal {
@@ -39,7 +46,7 @@ impl SlabLocal {
             purged: 0,
             pooled_at: 0,
             whole: false,
-            kept_by: AtomicU16::new(0),
+            kept_as: KeptAs::by_none(),
             unkept: 0,
             has_far_own: AtomicBool::new(false),
             own: [const { AtomicU64::new(0) }; OWN_WORDS],
@@ -117,27 +124,44 @@ impl SlabLocal {
     }
 
     /// Takes one object back, for the heap that keeps the slab: what others have freed of it before
-    /// is among the holder's own bits.
+    /// is among the holder's own bits, and who takes from it next looks for them from the first
+    /// word on. `FAR` says whether [those are far](own_is_far). Returns whether all objects that
+    /// were ever given out are back, or `None` if this one was free already.
     #[inline(always)]
-    pub(crate) fn take_back_kept(&mut self, info: &Info, bits: Bits, index: usize) -> bool {
+    pub(crate) fn take_back_kept<'a, const FAR: bool>(
+        &mut self,
+        info: &Info,
+        bits: impl Fn() -> Bits<'a>,
+        index: usize,
+    ) -> Option<bool> {
         let (n, bit) = (index / 64, 1 << (index % 64));
-        let own = self.own_word(info, bits, n);
-        let is_first = own & bit == 0 && self.add(info, bits, n, (own | bit, bit));
-        if is_first {
-            self.took_back(n, 1);
+        let own = if FAR { bits().own(info, n) } else { self.own.get(n) };
+        match own {
+            Some(own) => {
+                let word = own.load(Ordering::Relaxed);
+                if word & bit != 0 {
+                    return None;
+                }
+                own.store(word | bit, Ordering::Relaxed);
+            }
+            None if freed::add(bits().word(n), bit) != 0 => return None,
+            None => {}
         }
-        is_first
+        self.balance += 1;
+        Some(self.balance == self.carved as i16)
     }
 
-    /// Makes the bits of objects that others have freed the holder's own, where there is room.
+    /// Makes the bits of objects that others have freed the holder's own, where there is room. There
+    /// may be others from then on.
     pub(crate) fn take_over_bits(&self, info: &Info, bits: Bits) {
         for n in 0..info.words.into() {
             let Some(own) = self.own(info, bits, n) else { continue };
             let theirs = freed::take(bits.word(n));
             if theirs != 0 {
-                self.set_own(n, own, own.load(Ordering::Relaxed) | theirs);
+                own.store(own.load(Ordering::Relaxed) | theirs, Ordering::Relaxed);
             }
         }
+        self.note_own(info);
     }
 
     /// Makes the holder's own bits those of objects that others have freed, before the slab is
@@ -183,8 +207,11 @@ impl SlabLocal {
         // SAFETY: the caller's promise; of all that is there only these are looked at, and they are
         // atomic.
         let (own, has_far) = unsafe { (&(*local).own, &(*local).has_far_own) };
-        let far = || bits.own(info, n).filter(|_| has_far.load(Ordering::Relaxed));
-        own.get(n).or_else(far).map_or(0, |own| own.load(Ordering::Relaxed))
+        let own = match own_is_far(info) {
+            false => own.get(n),
+            true => bits.own(info, n).filter(|_| has_far.load(Ordering::Relaxed)),
+        };
+        own.map_or(0, |own| own.load(Ordering::Relaxed))
     }
 
     /// Changes it. Returns whether there is room for it.
@@ -192,7 +219,8 @@ impl SlabLocal {
     fn set_own_word(&self, info: &Info, bits: Bits, n: usize, word: u64) -> bool {
         let own = self.own(info, bits, n);
         own.is_some_and(|own| {
-            self.set_own(n, own, word);
+            self.note_own(info);
+            own.store(word, Ordering::Relaxed);
             true
         })
     }
@@ -200,22 +228,22 @@ impl SlabLocal {
     /// Where it stands, if there is room for it.
     #[inline(always)]
     fn own<'a>(&'a self, info: &Info, bits: Bits<'a>, n: usize) -> Option<&'a AtomicU64> {
-        if n < OWN_WORDS { Some(&self.own[n]) } else { bits.own(info, n) }
+        if own_is_far(info) { bits.own(info, n) } else { self.own.get(n) }
     }
 
+    /// Notes that there may be bits of the holder's own.
     #[inline(always)]
-    fn set_own(&self, n: usize, own: &AtomicU64, word: u64) {
-        if n >= OWN_WORDS {
+    fn note_own(&self, info: &Info) {
+        if own_is_far(info) {
             self.has_far_own.store(true, Ordering::Relaxed);
         }
-        own.store(word, Ordering::Relaxed);
     }
 
     /// Clears what of it stands beside the bits of objects that others have freed: when every
     /// object is back.
     pub(crate) fn clear_far_own(&self, info: &Info, bits: Bits) {
         if self.has_far_own.load(Ordering::Relaxed) {
-            let own = (OWN_WORDS..info.words.into()).filter_map(|n| bits.own(info, n));
+            let own = (0..info.words.into()).filter_map(|n| bits.own(info, n));
             own.for_each(|own| own.store(0, Ordering::Relaxed));
         }
     }
@@ -254,14 +282,41 @@ mod tests {
         f(local, info, Bits { near: &near, far: &far });
     }
 
+    fn take_back_kept(
+        local: &mut SlabLocal,
+        info: &Info,
+        bits: Bits,
+        index: usize,
+    ) -> Option<bool> {
+        if own_is_far(info) {
+            local.take_back_kept::<true>(info, || bits, index)
+        } else {
+            local.take_back_kept::<false>(info, || bits, index)
+        }
+    }
+
+    #[test]
+    fn the_last_object_to_come_back_is_told() {
+        for size in [16, 32, 64, 256, 2048] {
+            with_slab(size, |mut local, info, bits| {
+                local.take_over_bits(info, bits);
+                local.carved = 5;
+                let told = [3, 0, 4, 1, 2].map(|n| take_back_kept(&mut local, info, bits, n));
+                assert_eq!(told, [false, false, false, false, true].map(Some), "size {size}");
+                assert_eq!(local.free_count(info), info.capacity.into());
+            });
+        }
+    }
+
     #[test]
     fn the_holders_own_bits_become_anybodys_and_what_is_in_both_is_told() {
         for size in [16, 32, 64, 256, 2048] {
             with_slab(size, |mut local, info, bits| {
                 let last = usize::from(info.capacity) - 1;
+                local.take_over_bits(info, bits);
                 for index in [0, last / 2, last] {
-                    assert!(local.take_back_kept(info, bits, index));
-                    assert!(!local.take_back_kept(info, bits, index), "{size}: {index} twice");
+                    assert_eq!(take_back_kept(&mut local, info, bits, index), Some(false));
+                    assert_eq!(take_back_kept(&mut local, info, bits, index), None, "{size}");
                 }
                 // Another thread has freed one of them, too.
                 let has_own = local.own_word(info, bits, 0) != 0;
@@ -271,7 +326,7 @@ mod tests {
                 assert_eq!((0..info.words.into()).map(ones).sum::<u32>(), 3, "size {size}");
                 assert_eq!(local.give_up_bits(info, bits), 0);
                 local.take_over_bits(info, bits);
-                assert!(!local.take_back_kept(info, bits, last), "{size}: {last} twice");
+                assert_eq!(take_back_kept(&mut local, info, bits, last), None, "{size}");
             });
         }
     }
@@ -279,7 +334,7 @@ mod tests {
     #[test]
     fn a_slab_with_fewer_bits_than_were_counted_is_exhausted_in_the_end() {
         with_slab(256, |mut local, info, bits| {
-            assert!(local.take_back_kept(info, bits, 5));
+            assert_eq!(take_back_kept(&mut local, info, bits, 5), Some(false));
             local.drained(Count(1));
             let mut taken = [0; 8];
             assert_eq!(local.take(0, info, bits, &mut taken), 1);

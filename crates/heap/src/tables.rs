@@ -5,9 +5,11 @@
 //! part is written by the slab's holder alone; the word is written by those who free from
 //! elsewhere.
 
-use crate::class::{Info, MEDIUM_CAPACITY};
+use crate::class::{Class, Info, MEDIUM_CAPACITY};
 use crate::hot_runs::bin_of;
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, UNIT};
+use crate::magazine::MAGAZINES;
+use crate::policy::retain;
 use core::ptr;
 use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use freehold_sync::granules::FreeGranules;
@@ -125,9 +127,8 @@ pub struct SlabLocal {
     pub(crate) lowest: u16,
     /// Whether the rest that was never given out has never been touched.
     pub(crate) fresh: bool,
-    /// The number of the heap that keeps the slab; 0 for none. Changed with that heap's lock held;
-    /// Relaxed, since others only see that it is not theirs.
-    pub(crate) kept_by: AtomicU16,
+    /// Which heap keeps the slab.
+    pub(crate) kept_as: KeptAs,
     /// The pages that were purged since objects were taken last: a bit for each.
     pub(crate) purged: u64,
     /// For a slab in a pool or kept: the background thread's last tick when it was put in.
@@ -141,14 +142,44 @@ pub struct SlabLocal {
     /// objects that others have freed. Relaxed, as those: only the holder writes them, and others
     /// look whether what they free is free already.
     pub(crate) has_far_own: AtomicBool,
-    /// The first words of bits of objects that the holder has taken back itself.
+    /// The bits of objects that the holder has taken back itself, if they fit here.
     pub(crate) own: [AtomicU64; OWN_WORDS],
 }
 
-/// Words of bits of objects that the holder has taken back which stand in the local part. Others
-/// stand at the end of the far bits, backwards, as far as there is room: for all objects but those
-/// of the smallest class.
+/// Words of bits of objects that the holder has taken back for which there is room in the local
+/// part. Of classes that have more all stand at the end of the far bits, backwards, as far as there
+/// is room: for all objects from 32 bytes on.
 pub(crate) const OWN_WORDS: usize = 3;
+
+/// The heap that keeps a slab, and the slab's class; 0 for none. Changed with that heap's lock
+/// held; Relaxed, since others only see that it is not theirs.
+#[repr(transparent)]
+pub(crate) struct KeptAs(AtomicU16);
+
+impl KeptAs {
+    /// By no heap.
+    pub(crate) const fn by_none() -> Self {
+        Self(AtomicU16::new(0))
+    }
+
+    /// What says that the heap with this number keeps a slab of a small class.
+    #[inline]
+    pub(crate) fn key(heap: u16, class: Class) -> u16 {
+        const _: () = assert!((retain::HEAPS_MOST + 1) * MAGAZINES <= u16::MAX as usize);
+        heap * MAGAZINES as u16 + u16::from(class.0)
+    }
+
+    /// What it says.
+    #[inline(always)]
+    pub(crate) fn look(&self) -> u16 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Has it say so.
+    pub(crate) fn set(&self, key: u16) {
+        self.0.store(key, Ordering::Relaxed);
+    }
+}
 
 const _: () = assert!(size_of::<SlabLocal>() == 64);
 
@@ -269,13 +300,13 @@ pub struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// Word `n` of the bits of objects that the holder has taken back itself, which is none of the
-    /// first, if there is room for it: behind what a class takes of the far bits otherwise.
+    /// Word `n` of the bits of objects that the holder has taken back itself, of a class with more
+    /// than the local part has room for, if there is room here: behind what the class takes of the
+    /// far bits otherwise.
     #[inline(always)]
     pub(crate) fn own(self, info: &Info, n: usize) -> Option<&'a AtomicU64> {
-        let at = (FAR_WORDS + OWN_WORDS).checked_sub(n + 1)?;
-        let is_unused = at + NEAR_WORDS >= info.words.into();
-        is_unused.then(|| self.far.0.get(at)).flatten()
+        let taken = usize::from(info.words).saturating_sub(NEAR_WORDS);
+        (n + taken < FAR_WORDS).then(|| &self.far.0[FAR_WORDS - 1 - n])
     }
 
     /// Word `n`: objects `64 * n` and following.

@@ -91,10 +91,10 @@ impl State {
 pub struct Seen(u64);
 
 impl Seen {
-    /// Whether a heap was attached to the slab.
+    /// Whether a heap was attached to the slab, or kept it.
     #[inline(always)]
-    pub fn is_attached(self) -> bool {
-        self.0 >> PAYLOAD_BITS == State::Attached as u64
+    pub fn is_at_hand(self) -> bool {
+        matches!(State::from_bits(self.0), State::Attached | State::Kept | State::Disturbed)
     }
 }
 

@@ -340,14 +340,21 @@ pub fn receivers(received: usize, leased: usize, sent: u32) -> usize {
     received.max(others)
 }
 
+/// The most heaps that one thread each may have to itself, and the most that threads share.
+const EXCLUSIVE_HEAPS_MOST: usize = 1024;
+const SHARED_HEAPS_MOST: usize = 256;
+
+/// The most heaps that there may be.
+pub const HEAPS_MOST: usize = EXCLUSIVE_HEAPS_MOST + SHARED_HEAPS_MOST;
+
 /// The number of heaps that one thread each may have to itself.
 pub fn exclusive_heaps(processors: usize) -> usize {
-    (4 * processors).clamp(32, 1024)
+    (4 * processors).clamp(32, EXCLUSIVE_HEAPS_MOST)
 }
 
 /// The number of heaps that all other threads share.
 pub fn shared_heaps(processors: usize) -> usize {
-    processors.clamp(1, 256)
+    processors.clamp(1, SHARED_HEAPS_MOST)
 }
 
 #[cfg(test)]
