@@ -140,6 +140,21 @@ impl<S: System> Arena<S> {
         Some((claim.granule, claimed.count_ones() / count))
     }
 
+    /// Claims the first of some granules of a block that is free and dirty.
+    pub(crate) fn claim_dirty_of(
+        &self,
+        block: Block,
+        granules: u64,
+        account: &Account,
+    ) -> Option<Claim> {
+        let entry = self.block(block);
+        let claimed = entry.free.claim(|free| {
+            let dirty = free & granules & entry.dirty.load(Ordering::Relaxed);
+            (dirty != 0).then_some(dirty & dirty.wrapping_neg())
+        })?;
+        Some(self.settle_claim(block, claimed, account))
+    }
+
     pub(crate) fn claim_dirty_in(
         &self,
         block: Block,

@@ -85,11 +85,16 @@ impl<'a, S: System> Rows<'a, S> {
         match Alone::now() {
             // Who is alone keeps none.
             alone if alone.is_so() => alone.apart(|alone| {
-                self.send_scattered_when(alone, heap, objects, |_| Scattered { count: 0, last: None })
+                self.send_scattered_when(alone, heap, objects, |_| Scattered {
+                    count: 0,
+                    last: None,
+                })
             }),
-            alone if own_is_far(self.info) => self.send_scattered_when(alone, heap, objects, |rest| {
-                self.take_back_kept::<true>(heap, rest)
-            }),
+            alone if own_is_far(self.info) => {
+                self.send_scattered_when(alone, heap, objects, |rest| {
+                    self.take_back_kept::<true>(heap, rest)
+                })
+            }
             alone => self.send_scattered_when(alone, heap, objects, |rest| {
                 self.take_back_kept::<false>(heap, rest)
             }),

@@ -25,6 +25,7 @@ use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
 use crate::policy::grow;
+use crate::recent::Recent;
 use crate::reclaim::Holder;
 use crate::slab_list::SlabList;
 use crate::tables::SlabLocal;
@@ -94,6 +95,8 @@ pub struct Heap {
     pub(crate) near_slots: UnsafeCell<NearSlots>,
     /// Slabs that it keeps to take from later, of each small class.
     pub(crate) kept: [SlabList; SMALL_CLASSES + 1],
+    /// Granules of slabs that its thread has released last.
+    pub(crate) recent: Recent,
     /// For each small class, what other threads have freed of this heap's and sent to it. Open
     /// while a thread has the lease and has allocated in the class.
     pub(crate) inboxes: [Inbox; SMALL_CLASSES + 1],
@@ -485,7 +488,9 @@ impl<S: System> Arena<S> {
             return true;
         }
         let home = &held.heap().slab_home;
-        let Some(claim) = self.claim_for_slab(1, home, &held.account) else { return false };
+        let claim = self.claim_recent(&held.heap().recent, &held.account);
+        let claim = claim.or_else(|| self.claim_for_slab(1, home, &held.account));
+        let Some(claim) = claim else { return false };
         let g = claim.granule;
         if class == Class::EMPTY {
             // SAFETY: the granule is the caller's. Where it stays accessible no harm is done.

@@ -306,7 +306,7 @@ impl<S: System> Arena<S> {
         let is_only = unsafe { (*self.local(g)).next | (*self.local(g)).prev } == 0;
         if !is_only || held.is_attached(class) {
             self.unlink_kept(held, class, g);
-            self.release_slab(class, g, &held.account);
+            self.release_own_slab(held, class, g);
         }
     }
 

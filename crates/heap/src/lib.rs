@@ -51,6 +51,7 @@ pub mod policy;
 mod pool;
 mod populate;
 pub mod purge;
+mod recent;
 mod reclaim;
 mod remote_free;
 mod resize;

@@ -32,7 +32,7 @@ impl<S: System> Arena<S> {
         // in turn.
         if free == i32::from(info.capacity) && held.attached(class).count > 1 {
             held.attached(class).remove(g);
-            self.release_slab(class, g, &held.account);
+            self.release_own_slab(held, class, g);
         }
         Ok(())
     }

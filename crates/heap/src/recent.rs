@@ -1,0 +1,147 @@
+//! Granules that a heap's thread has released last: hints where its next slabs are to be.
+//!
+//! A whole slab goes back to its block, where any heap finds it. But its lines are in the cache of
+//! the processor whose thread has freed what was there: a thread on another one that takes it up
+//! fetches each line from there. So a heap looks first whether some of what it has released last is
+//! still free.
+//!
+//! Nothing is held back by that: what another heap has claimed meanwhile, or what is part of a
+//! block that has become wholly free, is there no longer.
+//!
+//! Invariant: a block stands in one place at most. Used by the holder of the heap's lock, which
+//! orders it; all accesses are Relaxed.
+
+use crate::arena::Arena;
+use crate::blocks::Claim;
+use crate::class::Class;
+use crate::heap::Held;
+use crate::layout::{Block, Granule};
+use crate::tally::Account;
+use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering};
+use freehold_sys::System;
+
+/// Blocks of which it is remembered what was released.
+const BLOCKS: usize = 16;
+
+/// What was released last, by blocks. All zero: nothing.
+#[derive(Default)]
+pub(crate) struct Recent {
+    /// A bit for each granule of a block.
+    granules: [AtomicU64; BLOCKS],
+    /// Each block plus one, or 0.
+    blocks: [AtomicU32; BLOCKS],
+    /// The place that was used last, and the one that the next block gets.
+    last: AtomicU32,
+    next: AtomicU32,
+}
+
+impl Recent {
+    /// Remembers a granule that the heap's thread has released.
+    pub(crate) fn note_released(&self, g: Granule) {
+        let link = g.block().0 + 1;
+        let is_its = |&n: &usize| self.blocks[n].load(Ordering::Relaxed) == link;
+        let n = self.places().find(is_its).unwrap_or_else(|| {
+            let n = self.next.load(Ordering::Relaxed) as usize % BLOCKS;
+            self.next.store(n as u32 + 1, Ordering::Relaxed);
+            self.blocks[n].store(link, Ordering::Relaxed);
+            self.granules[n].store(0, Ordering::Relaxed);
+            n
+        });
+        let granules = self.granules[n].load(Ordering::Relaxed);
+        self.granules[n].store(granules | 1 << g.in_block(), Ordering::Relaxed);
+        self.last.store(n as u32, Ordering::Relaxed);
+    }
+
+    /// All places, the one that was used last first.
+    fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let last = self.last.load(Ordering::Relaxed) as usize;
+        (0..BLOCKS).map(move |n| (last + BLOCKS - n) % BLOCKS)
+    }
+
+    /// Calls `claim` with each block and the granules that were released of it, until it claims
+    /// one; the others are forgotten.
+    fn claim_by(&self, claim: impl Fn(Block, u64) -> Option<Claim>) -> Option<Claim> {
+        self.places().find_map(|n| {
+            let granules = self.granules[n].load(Ordering::Relaxed);
+            if granules == 0 {
+                return None;
+            }
+            let claim = claim(Block(self.blocks[n].load(Ordering::Relaxed) - 1), granules);
+            let left = claim.map_or(0, |claim| granules & !(1 << claim.granule.in_block()));
+            self.granules[n].store(left, Ordering::Relaxed);
+            if claim.is_some() {
+                self.last.store(n as u32, Ordering::Relaxed);
+            }
+            claim
+        })
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Releases a slab that the heap had at hand, and of which every object is back.
+    pub(crate) fn release_own_slab(&self, held: &Held, class: Class, g: Granule) {
+        self.release_slab(class, g, &held.account);
+        // Where there is one thread what is free is in its cache, wherever it lies.
+        if held.heap().is_exclusive() && !Alone::now().is_so() {
+            held.heap().recent.note_released(g);
+        }
+    }
+
+    /// Claims a granule of those that were released last, if one of them is still free and dirty.
+    pub(crate) fn claim_recent(&self, recent: &Recent, account: &Account) -> Option<Claim> {
+        recent.claim_by(|block, granules| self.claim_dirty_of(block, granules, account))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn granule(block: u32, n: u32) -> Granule {
+        Block(block).first().plus(n)
+    }
+
+    /// What is claimed of what was released, if so many are free of each block.
+    fn claimed(recent: &Recent, free: impl Fn(Block) -> u64) -> Vec<Granule> {
+        let claim = |block: Block, granules: u64| {
+            let left = granules & free(block);
+            let granule = block.first().plus(left.trailing_zeros());
+            (left != 0).then_some(Claim { granule, dirty: 1 })
+        };
+        core::iter::from_fn(|| Some(recent.claim_by(claim)?.granule)).collect()
+    }
+
+    #[test]
+    fn what_was_released_last_comes_first_and_all_of_it_once() {
+        let recent = Recent::default();
+        let released = [granule(3, 9), granule(7, 0), granule(3, 2), granule(5, 63)];
+        released.iter().for_each(|&g| recent.note_released(g));
+        assert_eq!(
+            claimed(&recent, |_| u64::MAX),
+            [released[3], released[1], released[2], released[0]]
+        );
+        assert_eq!(claimed(&recent, |_| u64::MAX), []);
+    }
+
+    #[test]
+    fn what_is_no_longer_free_is_forgotten() {
+        let recent = Recent::default();
+        (0..4).for_each(|n| recent.note_released(granule(3, n)));
+        recent.note_released(granule(4, 1));
+        assert_eq!(
+            claimed(&recent, |block| if block.0 == 3 { 0b0110 } else { 0 }),
+            [granule(3, 1), granule(3, 2)]
+        );
+        assert_eq!(claimed(&recent, |_| u64::MAX), []);
+    }
+
+    #[test]
+    fn of_more_blocks_than_there_are_places_the_last_are_remembered() {
+        let recent = Recent::default();
+        let blocks = 3 * BLOCKS as u32;
+        (0..blocks).for_each(|n| recent.note_released(granule(n, 5)));
+        let last: Vec<_> = (0..BLOCKS as u32).map(|n| granule(blocks - 1 - n, 5)).collect();
+        assert_eq!(claimed(&recent, |_| u64::MAX), last);
+    }
+}
