@@ -82,23 +82,17 @@ impl<'a, S: System> Rows<'a, S> {
         {
             return Scattered { count: 0, last: None };
         }
-        match Alone::now() {
-            // Who is alone keeps none.
-            alone if alone.is_so() => alone.apart(|alone| {
-                self.send_scattered_when(alone, heap, objects, |_| Scattered {
-                    count: 0,
-                    last: None,
-                })
-            }),
-            alone if own_is_far(self.info) => {
+        Alone::now().apart(|alone| {
+            if own_is_far(self.info) {
                 self.send_scattered_when(alone, heap, objects, |rest| {
                     self.take_back_kept::<true>(heap, rest)
                 })
+            } else {
+                self.send_scattered_when(alone, heap, objects, |rest| {
+                    self.take_back_kept::<false>(heap, rest)
+                })
             }
-            alone => self.send_scattered_when(alone, heap, objects, |rest| {
-                self.take_back_kept::<false>(heap, rest)
-            }),
-        }
+        })
     }
 
     /// Likewise, where `take_back_kept` sees to those that are of slabs which the heap keeps.

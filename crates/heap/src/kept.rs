@@ -30,7 +30,7 @@ use crate::outbox::Row;
 use crate::policy::{purge, retain};
 use crate::slab_list::SlabList;
 use crate::tables::KeptAs;
-use freehold_sync::atomic::{Alone, AtomicU32, AtomicUsize, Ordering, pause};
+use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering, pause};
 use freehold_sync::word::State;
 use freehold_sys::System;
 
@@ -82,7 +82,6 @@ impl<S: System> Arena<S> {
         let local = unsafe { &mut *self.local(g) };
         if !heap.is_exclusive()
             || self.tag(g).owner() != heap.id()
-            || Alone::now().is_so()
             // Not worth it for requests for nothing.
             || class == Class::EMPTY
         {
