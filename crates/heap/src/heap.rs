@@ -374,8 +374,8 @@ impl Heap {
         let inbox = self.inbox(class)?;
         let place = &self.magazines[usize::from(class.0)];
         let spare = place.load(Ordering::Relaxed);
-        // First, so that in the child of a fork it is not both here and in the inbox. The store into
-        // that, which releases, keeps the order.
+        // First, so that in the child of a fork it is not both here and in the inbox. The store
+        // into that, which releases, keeps the order.
         place.store(0, Ordering::Relaxed);
         let full = inbox.take(spare);
         match full {

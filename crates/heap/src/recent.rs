@@ -8,8 +8,8 @@
 //! Nothing is held back by that: what another heap has claimed meanwhile, or what is part of a
 //! block that has become wholly free, is there no longer.
 //!
-//! Invariant: a block stands in one place at most. Used by the holder of the heap's lock, which
-//! orders it; all accesses are Relaxed.
+//! Invariant: a block stands in one place at most. Used by the leaseholder alone, or in its turn;
+//! all accesses are Relaxed, since the lease orders them.
 
 use crate::arena::Arena;
 use crate::blocks::Claim;
@@ -50,6 +50,20 @@ impl Recent {
         let granules = self.granules[n].load(Ordering::Relaxed);
         self.granules[n].store(granules | 1 << g.in_block(), Ordering::Relaxed);
         self.last.store(n as u32, Ordering::Relaxed);
+    }
+
+    /// Forgets all: before the heap's pages are purged, as far as they are zero.
+    pub(crate) fn forget(&self) {
+        let places = self.blocks.iter().zip(&self.granules);
+        for (block, granules) in places.filter(|(block, _)| block.load(Ordering::Relaxed) != 0) {
+            block.store(0, Ordering::Relaxed);
+            granules.store(0, Ordering::Relaxed);
+        }
+        for n in [&self.last, &self.next] {
+            if n.load(Ordering::Relaxed) != 0 {
+                n.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// All places, the one that was used last first.
@@ -116,7 +130,9 @@ mod tests {
     fn what_was_released_last_comes_first_and_all_of_it_once() {
         let recent = Recent::default();
         let released = [granule(3, 9), granule(7, 0), granule(3, 2), granule(5, 63)];
-        released.iter().for_each(|&g| recent.note_released(g));
+        for g in released {
+            recent.note_released(g);
+        }
         assert_eq!(
             claimed(&recent, |_| u64::MAX),
             [released[3], released[1], released[2], released[0]]
@@ -134,6 +150,16 @@ mod tests {
             [granule(3, 1), granule(3, 2)]
         );
         assert_eq!(claimed(&recent, |_| u64::MAX), []);
+    }
+
+    #[test]
+    fn what_was_forgotten_is_zero() {
+        let recent = Recent::default();
+        (0..40).for_each(|n| recent.note_released(granule(n, n)));
+        recent.forget();
+        assert_eq!(recent.granules.map(AtomicU64::into_inner), [0; BLOCKS]);
+        assert_eq!(recent.blocks.map(AtomicU32::into_inner), [0; BLOCKS]);
+        assert_eq!([recent.last, recent.next].map(AtomicU32::into_inner), [0, 0]);
     }
 
     #[test]

@@ -235,6 +235,7 @@ impl<S: System> Arena<S> {
             Ok::<(), core::convert::Infallible>(())
         });
         let Ok(()) = closed;
+        heap.recent.forget();
         LetGo { released, is_all: true }
     }
 

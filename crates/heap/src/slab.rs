@@ -151,8 +151,8 @@ impl SlabLocal {
         Some(self.balance == self.carved as i16)
     }
 
-    /// Makes the bits of objects that others have freed the holder's own, where there is room. There
-    /// may be others from then on.
+    /// Makes the bits of objects that others have freed the holder's own, where there is room. From
+    /// then on there may be more of these.
     pub(crate) fn take_over_bits(&self, info: &Info, bits: Bits) {
         for n in 0..info.words.into() {
             let Some(own) = self.own(info, bits, n) else { continue };
@@ -207,9 +207,10 @@ impl SlabLocal {
         // SAFETY: the caller's promise; of all that is there only these are looked at, and they are
         // atomic.
         let (own, has_far) = unsafe { (&(*local).own, &(*local).has_far_own) };
-        let own = match own_is_far(info) {
-            false => own.get(n),
-            true => bits.own(info, n).filter(|_| has_far.load(Ordering::Relaxed)),
+        let own = if own_is_far(info) {
+            bits.own(info, n).filter(|_| has_far.load(Ordering::Relaxed))
+        } else {
+            own.get(n)
         };
         own.map_or(0, |own| own.load(Ordering::Relaxed))
     }

@@ -69,7 +69,7 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     };
     // SAFETY: the kernel describes the signal.
     let (address, (at, stack)) = unsafe { ((*info).si_addr() as usize, place(context)) };
-    // SAFETY: above the frame of a function are those of its callers, and what a thread begins with.
+    // SAFETY: above a function's frame are those of its callers, and what a thread begins with.
     let words = (0..DEPTH).map(|n| unsafe { (stack as *const usize).add(n).read_volatile() });
     let (mut places, mut count) = ([0; MOST], 0);
     for found in [at].into_iter().chain(words).filter_map(in_malloc).take(MOST) {

@@ -16,6 +16,7 @@ mod one_thread;
 mod parcels;
 mod populating;
 mod reclaiming;
+mod releasing;
 mod run_batches;
 mod scavenging;
 mod setting_aside;
