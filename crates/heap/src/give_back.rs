@@ -137,16 +137,17 @@ impl<'a, S: System> Rows<'a, S> {
     }
 
     /// Takes objects back of slabs that the heap with that number keeps, whose lock is held, from
-    /// the first on as far as each is of such a one, and of another than the one before; or until
-    /// one leaves something to do. `FAR` is [`own_is_far`] of the class.
+    /// the first on as far as each is of such a one, and does not lie beside the one before; or
+    /// until one leaves something to do. `FAR` is [`own_is_far`] of the class.
     #[inline(always)]
     fn take_back_kept<const FAR: bool>(&self, heap: u16, objects: &[usize]) -> Scattered {
         let (arena, key) = (self.arena, KeptAs::key(heap, self.class));
         let (mut count, mut before, mut last) = (0, Granule(u32::MAX), None);
+        let in_order = |n: usize| objects[n].abs_diff(objects[n - 1]) == self.class.size();
         while let Some(&object) = objects.get(count) {
             let in_region = object - self.region;
             let slab = Granule((in_region >> GRANULE_SHIFT) as u32);
-            if slab == before || !arena.is_kept_as(key, slab) {
+            if slab == before && in_order(count) || !arena.is_kept_as(key, slab) {
                 break;
             }
             before = slab;

@@ -231,16 +231,17 @@ impl<S: System> Arena<S> {
         if !self.is_any_kept(class) {
             return None;
         }
-        self.all_heaps().filter(|heap| heap.kept(class).first().is_some()).find_map(|heap| {
+        for heap in self.all_heaps().filter(|heap| heap.kept(class).first().is_some()) {
             let held = heap.hold();
-            let g = heap.kept(class).first()?;
+            let Some(g) = heap.kept(class).first() else { continue };
             // SAFETY: the lock protects the slabs in the list.
             let since = last.saturating_sub(unsafe { (*self.local(g)).pooled_at });
-            (since >= ticks).then(|| {
+            if since >= ticks {
                 self.claim_kept(&held, class, g);
-                g
-            })
-        })
+                return Some(g);
+            }
+        }
+        None
     }
 
     /// Has a slab let go of whose word said that a heap keeps it, when this thread was the first to

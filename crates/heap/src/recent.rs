@@ -39,8 +39,7 @@ impl Recent {
     /// Remembers a granule that the heap's thread has released.
     pub(crate) fn note_released(&self, g: Granule) {
         let link = g.block().0 + 1;
-        let is_its = |&n: &usize| self.blocks[n].load(Ordering::Relaxed) == link;
-        let n = self.places().find(is_its).unwrap_or_else(|| {
+        let n = self.place_of(link).unwrap_or_else(|| {
             let n = self.next.load(Ordering::Relaxed) as usize % BLOCKS;
             self.next.store(n as u32 + 1, Ordering::Relaxed);
             self.blocks[n].store(link, Ordering::Relaxed);
@@ -66,28 +65,32 @@ impl Recent {
         }
     }
 
-    /// All places, the one that was used last first.
-    fn places(&self) -> impl Iterator<Item = usize> + use<> {
+    /// Where a block stands, if it does.
+    fn place_of(&self, link: u32) -> Option<usize> {
         let last = self.last.load(Ordering::Relaxed) as usize;
-        (0..BLOCKS).map(move |n| (last + BLOCKS - n) % BLOCKS)
+        let is_its = |block: &AtomicU32| block.load(Ordering::Relaxed) == link;
+        if is_its(&self.blocks[last]) { Some(last) } else { self.blocks.iter().position(is_its) }
     }
 
-    /// Calls `claim` with each block and the granules that were released of it, until it claims
-    /// one; the others are forgotten.
+    /// Calls `claim` with each block and the granules that were released of it, the block that was
+    /// used last first, until it claims one; those of the blocks before are forgotten.
     fn claim_by(&self, claim: impl Fn(Block, u64) -> Option<Claim>) -> Option<Claim> {
-        self.places().find_map(|n| {
+        let last = self.last.load(Ordering::Relaxed) as usize;
+        for n in 0..BLOCKS {
+            let n = (last + BLOCKS - n) % BLOCKS;
             let granules = self.granules[n].load(Ordering::Relaxed);
             if granules == 0 {
-                return None;
+                continue;
             }
             let claim = claim(Block(self.blocks[n].load(Ordering::Relaxed) - 1), granules);
             let left = claim.map_or(0, |claim| granules & !(1 << claim.granule.in_block()));
             self.granules[n].store(left, Ordering::Relaxed);
             if claim.is_some() {
                 self.last.store(n as u32, Ordering::Relaxed);
+                return claim;
             }
-            claim
-        })
+        }
+        None
     }
 }
 
@@ -102,6 +105,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Claims a granule of those that were released last, if one of them is still free and dirty.
+    /// Apart from what every process runs, since one of one thread has none.
+    #[inline(never)]
     pub(crate) fn claim_recent(&self, recent: &Recent, account: &Account) -> Option<Claim> {
         recent.claim_by(|block, granules| self.claim_dirty_of(block, granules, account))
     }
