@@ -23,7 +23,7 @@ pub fn shared_batch_again(size: usize, most: usize) -> usize {
 
 /// How many objects of a detached slab must be free before the slab is worth taking from again.
 pub const fn wake(capacity: usize) -> usize {
-    let n = capacity / 8;
+    let n = capacity / 16;
     if n < 1 { 1 } else { n }
 }
 
