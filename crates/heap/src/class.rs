@@ -269,7 +269,7 @@ pub(crate) const fn info(n: usize) -> Info {
         capacity: capacity as u16,
         granules: granules as u8,
         words: capacity.div_ceil(64) as u8,
-        wake: retain::wake(capacity) as u16,
+        wake: retain::wake(capacity, small) as u16,
         shared_batch: retain::shared_batch(size) as u16,
         depot: if small { retain::depot(size, ROUNDS) as u8 } else { 0 },
     }

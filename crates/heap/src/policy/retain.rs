@@ -21,9 +21,10 @@ pub fn shared_batch_again(size: usize, most: usize) -> usize {
     (4096 / size).clamp(1, most)
 }
 
-/// How many objects of a detached slab must be free before the slab is worth taking from again.
-pub const fn wake(capacity: usize) -> usize {
-    let n = capacity / 16;
+/// How many objects of a detached slab must be free before the slab is worth taking from again: of
+/// small objects a smaller part, since a heap keeps such a slab for its thread.
+pub const fn wake(capacity: usize, small: bool) -> usize {
+    let n = capacity / if small { 16 } else { 8 };
     if n < 1 { 1 } else { n }
 }
 
