@@ -86,6 +86,8 @@ pub struct Heap {
     mail: Mail,
     /// How much it keeps.
     pub(crate) keeping: Keeping,
+    /// Whether anything is in `recent`, which a small process is not to touch. Used as that.
+    pub(crate) has_recent: AtomicBool,
     /// Runs that were freed last. Used by the leaseholder alone.
     pub(crate) hot_runs: HotRuns,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,
@@ -488,7 +490,7 @@ impl<S: System> Arena<S> {
             return true;
         }
         let home = &held.heap().slab_home;
-        let claim = self.claim_recent(&held.heap().recent, &held.account);
+        let claim = self.claim_recent(held.heap(), &held.account);
         let claim = claim.or_else(|| self.claim_for_slab(1, home, &held.account));
         let Some(claim) = claim else { return false };
         let g = claim.granule;

@@ -14,7 +14,7 @@
 use crate::arena::Arena;
 use crate::blocks::Claim;
 use crate::class::Class;
-use crate::heap::Held;
+use crate::heap::{Heap, Held};
 use crate::layout::{Block, Granule};
 use crate::tally::Account;
 use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering};
@@ -51,18 +51,14 @@ impl Recent {
         self.last.store(n as u32, Ordering::Relaxed);
     }
 
-    /// Forgets all: before the heap's pages are purged, as far as they are zero.
-    pub(crate) fn forget(&self) {
-        let places = self.blocks.iter().zip(&self.granules);
-        for (block, granules) in places.filter(|(block, _)| block.load(Ordering::Relaxed) != 0) {
+    /// Forgets all: zero everywhere afterwards.
+    fn forget(&self) {
+        for (block, granules) in self.blocks.iter().zip(&self.granules) {
             block.store(0, Ordering::Relaxed);
             granules.store(0, Ordering::Relaxed);
         }
-        for n in [&self.last, &self.next] {
-            if n.load(Ordering::Relaxed) != 0 {
-                n.store(0, Ordering::Relaxed);
-            }
-        }
+        self.last.store(0, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
     }
 
     /// Where a block stands, if it does.
@@ -99,16 +95,35 @@ impl<S: System> Arena<S> {
     pub(crate) fn release_own_slab(&self, held: &Held, class: Class, g: Granule) {
         self.release_slab(class, g, &held.account);
         // Where there is one thread what is free is in its cache, wherever it lies.
-        if held.heap().is_exclusive() && !Alone::now().is_so() {
-            held.heap().recent.note_released(g);
+        let heap = held.heap();
+        if heap.is_exclusive() && !Alone::now().is_so() {
+            heap.recent.note_released(g);
+            heap.has_recent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Claims a granule of those that were released last, if one of them is still free and dirty.
-    /// Apart from what every process runs, since one of one thread has none.
+    /// Claims a granule of those that a heap's thread has released last, if one of them is still
+    /// free and dirty.
+    #[inline(always)]
+    pub(crate) fn claim_recent(&self, heap: &Heap, account: &Account) -> Option<Claim> {
+        let has_any = heap.has_recent.load(Ordering::Relaxed);
+        has_any.then(|| self.claim_one_of(&heap.recent, account))?
+    }
+
+    /// Likewise, where there may be one. Apart from what every process runs.
     #[inline(never)]
-    pub(crate) fn claim_recent(&self, recent: &Recent, account: &Account) -> Option<Claim> {
+    fn claim_one_of(&self, recent: &Recent, account: &Account) -> Option<Claim> {
         recent.claim_by(|block, granules| self.claim_dirty_of(block, granules, account))
+    }
+}
+
+impl Heap {
+    /// Forgets what its thread has released, before its pages are purged as far as they are zero.
+    pub(crate) fn forget_recent(&self) {
+        if self.has_recent.load(Ordering::Relaxed) {
+            self.has_recent.store(false, Ordering::Relaxed);
+            self.recent.forget();
+        }
     }
 }
 

@@ -235,7 +235,7 @@ impl<S: System> Arena<S> {
             Ok::<(), core::convert::Infallible>(())
         });
         let Ok(()) = closed;
-        heap.recent.forget();
+        heap.forget_recent();
         LetGo { released, is_all: true }
     }
 
