@@ -130,6 +130,7 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold_sys::fake::Fake;
     use std::vec::Vec;
 
     fn granule(block: u32, n: u32) -> Granule {
@@ -180,6 +181,22 @@ mod tests {
         assert_eq!(recent.granules.map(AtomicU64::into_inner), [0; BLOCKS]);
         assert_eq!(recent.blocks.map(AtomicU32::into_inner), [0; BLOCKS]);
         assert_eq!([recent.last, recent.next].map(AtomicU32::into_inner), [0, 0]);
+    }
+
+    #[test]
+    fn nothing_is_left_when_a_lease_ends() {
+        let place = Arena::create(Fake::new()).unwrap();
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let heap = arena.lease().unwrap();
+        heap.recent.note_released(granule(3, 1));
+        heap.has_recent.store(true, Ordering::Relaxed);
+        // SAFETY: leased above, and not used any more.
+        unsafe { arena.end_lease(heap) };
+        let is_zero = |block: &AtomicU32| block.load(Ordering::Relaxed) == 0;
+        assert!(heap.recent.blocks.iter().all(is_zero) && !heap.has_recent.load(Ordering::Relaxed));
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
     }
 
     #[test]
