@@ -273,6 +273,8 @@ mod tests {
     use super::*;
     use crate::class::Class;
     use crate::tables::{FarBits, Remote};
+    use core::ptr;
+    use std::vec::Vec;
 
     fn with_slab(size: usize, f: impl Fn(SlabLocal, &Info, Bits)) {
         // SAFETY: zeros are valid for each of their fields.
@@ -293,6 +295,21 @@ mod tests {
             local.take_back_kept::<true>(info, || bits, index)
         } else {
             local.take_back_kept::<false>(info, || bits, index)
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_the_holders_own_bits_from_32_bytes_on_and_apart_from_others() {
+        for size in (16..=2048).step_by(16) {
+            with_slab(size, |local, info, bits| {
+                let words = || 0..usize::from(info.words);
+                let own: Vec<_> = words().filter_map(|n| local.own(info, bits, n)).collect();
+                assert!(size < 32 || own.len() == words().len(), "size {size}");
+                for (n, &word) in own.iter().enumerate() {
+                    let others = words().map(|n| bits.word(n)).chain(own[..n].iter().copied());
+                    assert!(others.into_iter().all(|other| !ptr::eq(word, other)), "size {size}");
+                }
+            });
         }
     }
 

@@ -83,6 +83,9 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
 }
 
 /// The next instruction of the thread that was interrupted, and its stack.
+///
+/// # Safety
+/// The kernel has given this to a handler of a signal, which has not ended.
 unsafe fn place(context: *mut c_void) -> (usize, usize) {
     // SAFETY: the caller's promise.
     let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
