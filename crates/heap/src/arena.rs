@@ -534,6 +534,9 @@ impl<S: System> Arena<S> {
         for heap in self.all_heaps() {
             heap.lock.acquire_among_peers();
         }
+        for heap in self.all_heaps() {
+            heap.own_pools_lock.acquire_among_peers();
+        }
         for pool in &self.pools {
             pool.lock.acquire_among_peers();
         }
@@ -573,6 +576,7 @@ impl<S: System> Arena<S> {
             act(&pool.lock);
         }
         for heap in self.all_heaps() {
+            act(&heap.own_pools_lock);
             act(&heap.lock);
         }
         self.hardening.locks().into_iter().for_each(&act);

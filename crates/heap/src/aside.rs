@@ -33,6 +33,12 @@ impl<S: System> Arena<S> {
         let heaps = usize::from(self.leases.exclusive_made());
         retain::depot_bytes(self.about_in_use().used * GRANULE, heaps)
     }
+
+    /// Likewise of hot medium objects: twice as much, since of classes that may have more than at
+    /// first none wait in the outbox besides.
+    pub(crate) fn most_hot(&self) -> usize {
+        2 * self.most_set_aside()
+    }
 }
 
 impl ThreadCache {

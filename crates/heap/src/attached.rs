@@ -69,6 +69,7 @@ impl<S: System> Arena<S> {
                 self.let_go_of(held, class, g);
             }
         }
+        self.let_go_of_own_pools(held.heap(), &held.account);
         self.leave_home(&held.heap().slab_home);
         self.leave_home(&held.heap().run_home);
     }

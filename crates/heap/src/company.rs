@@ -96,7 +96,7 @@ impl ThreadCache {
         InSlab { class, slab, index }: InSlab,
     ) -> Result<(), ()> {
         let tally = self.heap().map_or(&arena.tally, |heap| &heap.tally);
-        let mine = self.medium_bins();
+        let mine = self.heap().zip(self.medium_bins());
         let sent = arena.send_medium_home(class, slab, 1 << index, mine, tally);
         self.note_released(arena, sent.unwrap_or(0));
         sent.map(|_| ())

@@ -24,6 +24,7 @@ use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
+use crate::own_pools::OwnPools;
 use crate::policy::grow;
 use crate::recent::Recent;
 use crate::reclaim::Holder;
@@ -68,6 +69,8 @@ pub struct Heap {
     /// shared, to take a slab that it keeps or have it let go of one, or to purge what the heap has
     /// while nobody has the lease, which begins with it.
     pub(crate) lock: Lock,
+    /// Protects what is in its own pools.
+    pub(crate) own_pools_lock: Lock,
     id: u16,
     exclusive: bool,
     /// Whether a thread has the lease. Changes with the lock held.
@@ -97,6 +100,8 @@ pub struct Heap {
     pub(crate) near_slots: UnsafeCell<NearSlots>,
     /// Slabs that it keeps to take from later, of each small class.
     pub(crate) kept: [SlabList; SMALL_CLASSES + 1],
+    /// Slabs that its thread has taken from, of each medium class.
+    pub(crate) own_pools: OwnPools,
     /// Granules of slabs that its thread has released last.
     pub(crate) recent: Recent,
     /// For each small class, what other threads have freed of this heap's and sent to it. Open
@@ -195,6 +200,7 @@ impl Heap {
         // the slots, and all that is attached, received, set aside, kept or noted.
         unsafe {
             (&raw mut (*place).lock).write(Lock::new(order::HEAP));
+            (&raw mut (*place).own_pools_lock).write(Lock::new(order::POOL));
             (&raw mut (*place).id).write(id);
             (&raw mut (*place).exclusive).write(exclusive);
             (&raw mut (*place).leased).write(AtomicBool::new(false));
@@ -531,7 +537,10 @@ impl<S: System> Arena<S> {
 
     /// Releases a slab of which every object is back, and which the caller has claimed or detached.
     pub(crate) fn release_slab(&self, class: Class, g: Granule, account: &Account) {
-        self.unmap_slab(g);
+        // Those of medium objects stand in no map.
+        if class.is_small() {
+            self.unmap_slab(g);
+        }
         if self.hardening.is_on() {
             self.clear_seals(class, g);
         }

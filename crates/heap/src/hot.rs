@@ -30,7 +30,7 @@ pub(crate) const NEAR: usize = 11;
 
 /// Slots for the objects of each class that there may be at first, or for those of a lot that comes
 /// from another thread.
-pub(crate) type NearSlots = [[usize; LOT]; MEDIUM_PLACES];
+pub(crate) type NearSlots = [[usize; LOT]; MEDIUM_CLASSES];
 const _: () = assert!(NEAR <= LOT);
 
 /// The hot objects of a class, the one freed last at the end.
@@ -218,6 +218,13 @@ impl AllHot {
     #[inline]
     pub(crate) fn may_have(&self, object: usize) -> bool {
         self.filter[place_in_filter(object)]
+    }
+
+    /// Whether there are as many objects of a class as there may be, and that is more than at
+    /// first.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self, class: Class, hot: &Hot) -> bool {
+        hot.is_full() && hot.slots != 0 && hot.slots == self.far[class.medium_index()]
     }
 
     /// Takes out the object freed last.

@@ -46,7 +46,8 @@ const SLABS_WORTH_A_THREAD: u32 = (purge::SLABS_WORTH_A_THREAD / GRANULE) as u32
 pub(crate) struct Keeping {
     /// Bytes of free objects in slabs that are kept.
     bytes: AtomicUsize,
-    /// Slabs that may be made before it is looked again how much others keep.
+    /// Granules of slabs that may be made before it is looked again how much others keep. Used by
+    /// the leaseholder alone.
     left: AtomicU32,
     /// Slabs that were kept, ever.
     slabs: AtomicU32,
@@ -109,10 +110,12 @@ impl<S: System> Arena<S> {
         true
     }
 
-    /// How many slabs heaps have kept, ever.
+    /// How many slabs heaps have kept, or put into their own pools, ever.
     pub(crate) fn slabs_kept(&self) -> u32 {
-        let kept = self.all_heaps().map(|heap| heap.keeping.slabs.load(Ordering::Relaxed));
-        kept.fold(0, u32::wrapping_add)
+        let kept = |heap: &Heap| {
+            heap.keeping.slabs.load(Ordering::Relaxed).wrapping_add(heap.own_pooled_ever())
+        };
+        self.all_heaps().map(kept).fold(0, u32::wrapping_add)
     }
 
     /// Takes a slab out of the list of the heap that keeps it, whose lock is held.
@@ -148,23 +151,25 @@ impl<S: System> Arena<S> {
     /// heaps for long.
     #[inline(never)]
     pub(crate) fn take_kept_instead(&self, held: &mut Held, class: Class) -> bool {
-        !self.may_make_slab(held.heap()) && self.take_kept_by_others(held, class)
+        !self.may_make_slab(held.heap(), 1) && self.take_kept_by_others(held, class)
     }
 
-    /// Whether a heap may make a new slab although others keep some. It looks seldom how much that
-    /// is, since it looks at a line of each heap.
-    fn may_make_slab(&self, heap: &Heap) -> bool {
+    /// Whether a heap may make a new slab, of so many granules, although others keep some or have
+    /// some in their own pools. It looks seldom how much that is, since it looks at a line of each
+    /// heap. For the leaseholder.
+    pub(crate) fn may_make_slab(&self, heap: &Heap, granules: u32) -> bool {
         let left = &heap.keeping.left;
         let before = left.load(Ordering::Relaxed);
-        if before > 0 {
-            left.store(before - 1, Ordering::Relaxed);
+        if before >= granules {
+            left.store(before - granules, Ordering::Relaxed);
             return true;
         }
         let heaps = self.all_heaps().count();
-        let kept = self.all_heaps().map(|heap| heap.keeping.bytes.load(Ordering::Relaxed)).sum();
-        let slabs = retain::slabs_beside_kept(kept, self.about_in_use().used * GRANULE, heaps);
-        left.store(slabs.saturating_sub(1), Ordering::Relaxed);
-        slabs > 0
+        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed) + heap.own_pooled();
+        let kept = self.all_heaps().map(kept).sum();
+        let most = retain::granules_beside_kept(kept, self.about_in_use().used * GRANULE, heaps);
+        left.store(most.saturating_sub(granules), Ordering::Relaxed);
+        most > 0
     }
 
     /// Attaches the heap to a slab that another heap keeps, the first of all that keeps one: where

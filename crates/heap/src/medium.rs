@@ -222,6 +222,25 @@ impl MediumBins {
         bin.slab != place.slab && hot.is_full() && !self.all_hot.may_have(object)
     }
 
+    /// Whether there are as many hot objects of a class as there may be, and that is more than at
+    /// first.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self, class: Class) -> bool {
+        self.all_hot.is_crowded(class, &self.at_hand[class.medium_index()].hot)
+    }
+
+    /// Takes out the hot object of a class that was freed last.
+    #[inline]
+    pub(crate) fn pop_hot(&mut self, class: Class) -> Option<usize> {
+        self.all_hot.pop(&mut self.at_hand[class.medium_index()].hot)
+    }
+
+    /// Keeps an object hot, if there is room for it.
+    #[inline]
+    pub(crate) fn keep_hot(&mut self, class: Class, object: usize) -> bool {
+        self.all_hot.keep(&mut self.at_hand[class.medium_index()].hot, object)
+    }
+
     /// Notes that an object of a class goes for want of room.
     #[inline]
     pub(crate) fn note_overflow(&mut self, class: Class) {
@@ -248,7 +267,7 @@ impl MediumBins {
         if bin.slab == place.slab {
             bin.free |= 1 << place.index;
             if !is_shared {
-                all_hot.note_taken_back(arena, place.class, hot, || arena.most_set_aside());
+                all_hot.note_taken_back(arena, place.class, hot, || arena.most_hot());
             }
             return TakenBack::Kept;
         }
@@ -338,8 +357,9 @@ impl<S: System> Arena<S> {
     #[cold]
     fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
         let capacity = class.info().capacity.into();
-        if let Some(g) = self.claim_pooled_slab(class, |g| self.word(g).mask()) {
-            self.note_claimed_from_pool(class, g);
+        let owner = if heap.is_exclusive() { heap.id() } else { 0 };
+        if let Some(g) = self.claim_medium_slab(heap, class) {
+            self.set_medium_owner(g, owner);
             let free = self.word(g).mask().take().0;
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
@@ -352,6 +372,7 @@ impl<S: System> Arena<S> {
         // SAFETY: the granule is the caller's, and so is its local part: its links are used when
         // the slab is pooled.
         unsafe { self.local(g).write(SlabLocal::untouched()) };
+        self.set_medium_owner(g, owner);
         self.word(g).mask().create(State::Detached);
         let fresh = claim.dirty == 0;
         if fresh {
@@ -361,8 +382,8 @@ impl<S: System> Arena<S> {
         Some(MediumBin::new(everything(class), g, self.tables.address(g), untouched))
     }
 
-    /// Returns bits to a slab's word, and does what the push asks for. `mine` are the bins of the
-    /// calling thread, if it has any. Returns the granules released, which are counted on `tally`;
+    /// Returns bits to a slab's word, and does what the push asks for. `mine` are the heap of the
+    /// calling thread and its bins, if it has one. Returns the granules released, which are counted on `tally`;
     /// fails if an object was free.
     #[inline]
     pub(crate) fn send_medium_home(
@@ -370,7 +391,7 @@ impl<S: System> Arena<S> {
         class: Class,
         g: Granule,
         bits: u64,
-        mine: Option<&mut MediumBins>,
+        mine: Option<(&Heap, &mut MediumBins)>,
         tally: &Tally,
     ) -> Result<u32, ()> {
         let (info, word) = (class.info(), self.word(g).mask());
@@ -390,7 +411,7 @@ impl<S: System> Arena<S> {
         class: Class,
         g: Granule,
         pushed: Pushed,
-        mine: Option<&mut MediumBins>,
+        mine: Option<(&Heap, &mut MediumBins)>,
         tally: &Tally,
     ) -> Result<u32, ()> {
         let (info, word) = (class.info(), self.word(g).mask());
@@ -401,19 +422,31 @@ impl<S: System> Arena<S> {
             // No medium slab is kept by a heap.
             Pushed::Recorded | Pushed::Disturbing => {}
             Pushed::Refused => return Err(()),
-            Pushed::Woken => match mine.map(|bins| &mut bins.at_hand[class.medium_index()].bin) {
-                Some(bin) if bin.free == 0 => {
+            Pushed::Woken => match mine {
+                Some((heap, MediumBins { at_hand, .. }))
+                    if at_hand[class.medium_index()].bin.free == 0 =>
+                {
+                    self.set_medium_owner(g, if heap.is_exclusive() { heap.id() } else { 0 });
                     let (free, base) = (word.take().0, self.tables.address(g));
+                    let bin = &mut at_hand[class.medium_index()].bin;
                     *bin = MediumBin::new(free, g, base, info.capacity.into());
                 }
+                Some((heap, _)) if self.pool_own_slab(heap, class, g) => {}
                 _ => {
                     if !self.pool_slab(class, g, word) {
                         self.release_slab(class, g, &account);
                     }
                 }
             },
-            Pushed::Completed => self.release_slab(class, g, &account),
-            Pushed::CompletedInPool if may_stay && self.leave_whole(class, g) => {}
+            Pushed::Completed => {
+                let stays = mine.is_some_and(|(heap, _)| self.leave_whole_own(heap, class, g, false));
+                if !stays {
+                    self.release_slab(class, g, &account);
+                }
+            }
+            Pushed::CompletedInPool
+                if mine.is_some_and(|(heap, _)| self.leave_whole_own(heap, class, g, true)) => {}
+            Pushed::CompletedInPool if may_stay && self.tag(g).owner() == 0 && self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
                 self.release_slab(class, g, &account);
@@ -428,7 +461,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn note_medium_missed(&self, bins: &mut MediumBins, class: Class) -> u32 {
         let MediumBins { at_hand, all_hot } = bins;
         let hot = &mut at_hand[class.medium_index()].hot;
-        if all_hot.note_missed(self, class, hot, || self.most_set_aside()) {
+        if all_hot.note_missed(self, class, hot, || self.most_hot()) {
             return 0;
         }
         let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };

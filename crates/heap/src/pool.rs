@@ -30,6 +30,12 @@ pub(crate) struct Pool {
     pub(crate) keepers: AtomicU16,
 }
 
+/// The list of a pool, and the lock that protects it and the links of the slabs in it.
+pub(crate) struct List<'a> {
+    pub(crate) lock: &'a Lock,
+    pub(crate) slabs: &'a SlabList,
+}
+
 /// Bytes of a slab.
 fn slab_bytes(class: Class) -> usize {
     usize::from(class.info().granules) * GRANULE
@@ -70,16 +76,8 @@ impl Pool {
         entered.into()
     }
 
-    /// Puts a slab last.
-    ///
-    /// # Safety
-    /// The lock is held, and the slab is claimed by the caller and on no list.
-    unsafe fn append<S: System>(&self, arena: &Arena<S>, g: Granule) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            (*arena.local(g)).pooled_at = self.tick();
-            self.slabs.append(arena, g);
-        }
+    fn list(&self) -> List<'_> {
+        List { lock: &self.lock, slabs: &self.slabs }
     }
 }
 
@@ -108,18 +106,40 @@ impl<S: System> Arena<S> {
         g: Granule,
         word: &SlabWord<L>,
     ) -> bool {
+        if !class.is_small() {
+            self.set_medium_owner(g, 0);
+        }
         let pool = &self.pools[usize::from(class.0)];
-        pool.lock.hold(|| {
-            // SAFETY: the lock is held, and the slab is claimed by the caller, so its links are
-            // ours to set before it becomes `Pooled`.
-            unsafe { pool.append(self, g) };
-            let pooled = word.pool(class.info().capacity.into());
-            if !pooled {
-                // SAFETY: as above.
-                unsafe { pool.slabs.unlink(self, g) };
-            }
-            pooled
-        })
+        // SAFETY: the lock is held, and the slab is claimed by the caller and in no list.
+        pool.lock.hold(|| unsafe { self.put_last(&pool.list(), class, g, word, pool.tick()) })
+    }
+
+    /// Puts a claimed slab last in a list, in the background thread's tick of this number. Returns
+    /// false when the slab has become complete meanwhile: it is still claimed, and in no list.
+    ///
+    /// # Safety
+    /// The lock is held, and the slab is claimed by the caller and in no list.
+    #[must_use]
+    pub(crate) unsafe fn put_last<L: Ledger>(
+        &self,
+        list: &List,
+        class: Class,
+        g: Granule,
+        word: &SlabWord<L>,
+        tick: u32,
+    ) -> bool {
+        // SAFETY: the caller's promise: the slab's links are the caller's to set before it becomes
+        // `Pooled`.
+        unsafe {
+            (*self.local(g)).pooled_at = tick;
+            list.slabs.append(self, g);
+        }
+        let pooled = word.pool(class.info().capacity.into());
+        if !pooled {
+            // SAFETY: as above.
+            unsafe { list.slabs.unlink(self, g) };
+        }
+        pooled
     }
 
     /// Counts a slab that was put into a pool, and notes when it is time for somebody to look at
@@ -156,6 +176,9 @@ impl<S: System> Arena<S> {
 
     /// Takes a slab off the pool's list that its last freer, the caller, has claimed there.
     pub(crate) fn unpool_slab(&self, class: Class, g: Granule) {
+        if !class.is_small() && self.unpool_own_slab(class, g) {
+            return;
+        }
         let pool = &self.pools[usize::from(class.0)];
         pool.lock.hold(|| {
             // SAFETY: the lock is held; the slab is on the list until its claimer unlinks it.
@@ -193,23 +216,30 @@ impl<S: System> Arena<S> {
     /// Claims a slab of medium objects that was left in its pool whole, if there is one.
     pub(crate) fn claim_whole_slab(&self, class: Class) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
-        pool.lock.hold(|| {
-            let mut at = pool.slabs.first();
-            while let Some(g) = at {
-                let word = self.word(g).mask();
-                // SAFETY: the lock is held, and the slab is on the list.
-                unsafe {
-                    at = SlabList::after(self, g);
-                    if word.look().1.count() == i32::from(class.info().capacity)
-                        && word.claim_pooled()
-                    {
-                        pool.slabs.unlink(self, g);
-                        return Some(g);
-                    }
+        // SAFETY: the lock is held.
+        let shared = pool.lock.hold(|| unsafe { self.claim_whole_in(&pool.list(), class) });
+        shared.or_else(|| self.claim_whole_own_slab(class))
+    }
+
+    /// Claims a slab of medium objects that was left in a pool whole, if there is one in its list.
+    ///
+    /// # Safety
+    /// The lock is held.
+    pub(crate) unsafe fn claim_whole_in(&self, list: &List, class: Class) -> Option<Granule> {
+        let mut at = list.slabs.first();
+        while let Some(g) = at {
+            let word = self.word(g).mask();
+            // SAFETY: the lock is held, and the slab is on the list.
+            unsafe {
+                at = SlabList::after(self, g);
+                if word.look().1.count() == i32::from(class.info().capacity) && word.claim_pooled()
+                {
+                    list.slabs.unlink(self, g);
+                    return Some(g);
                 }
             }
-            None
-        })
+        }
+        None
     }
 
     /// Claims the first slab of a pool that can be claimed, as long as they are `wanted`, which is
@@ -222,22 +252,33 @@ impl<S: System> Arena<S> {
     ) -> Option<Granule> {
         let pool = &self.pools[usize::from(class.0)];
         pool.slabs.first()?;
-        pool.lock.hold(|| {
-            let mut at = pool.slabs.first();
-            // A slab that cannot be claimed has just become whole, and its claimer waits for the
-            // lock.
-            while let Some(g) = at.filter(|&g| wanted(g)) {
-                // SAFETY: the lock is held, and the slab is on the list.
-                unsafe {
-                    if word(g).claim_pooled() {
-                        pool.slabs.unlink(self, g);
-                        return Some(g);
-                    }
-                    at = SlabList::after(self, g);
+        // SAFETY: the lock is held.
+        pool.lock.hold(|| unsafe { self.claim_first_in(&pool.list(), wanted, word) })
+    }
+
+    /// Likewise of a list.
+    ///
+    /// # Safety
+    /// The lock is held.
+    pub(crate) unsafe fn claim_first_in<'a, L: Ledger + 'a>(
+        &'a self,
+        list: &List,
+        wanted: impl Fn(Granule) -> bool,
+        word: impl Fn(Granule) -> &'a SlabWord<L>,
+    ) -> Option<Granule> {
+        let mut at = list.slabs.first();
+        // A slab that cannot be claimed has just become whole, and its claimer waits for the lock.
+        while let Some(g) = at.filter(|&g| wanted(g)) {
+            // SAFETY: the lock is held, and the slab is on the list.
+            unsafe {
+                if word(g).claim_pooled() {
+                    list.slabs.unlink(self, g);
+                    return Some(g);
                 }
+                at = SlabList::after(self, g);
             }
-            None
-        })
+        }
+        None
     }
 }
 

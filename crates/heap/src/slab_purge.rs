@@ -22,6 +22,7 @@ use crate::policy::purge;
 use crate::tally::Account;
 use freehold_sync::freed;
 use freehold_sync::granules::mask;
+use freehold_sync::word::Ledger;
 use freehold_sys::System;
 
 /// One part in so many of a slab's pages has to be free: fewer are not worth the call, nor that a
@@ -156,14 +157,16 @@ impl<S: System> Arena<S> {
             self.purge_small(class, grid, g, look);
             (g, self.put_into_pool(class, g, self.word(g).count()))
         } else {
-            let claimed = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
+            let shared = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
+            let claimed = shared.or_else(|| self.claim_slab_in_own_pool_for(class, pooled_for));
             let Some(g) = claimed else { return false };
-            if self.note_claimed_from_pool(class, g) {
+            let free = self.word(g).mask().free_objects();
+            if self.note_claimed_from_pool(class, g) || free.count() == class.info().capacity.into()
+            {
                 self.release_slab(class, g, &account);
                 return true;
             }
-            let free = self.word(g).mask().free_objects().0;
-            self.purge_free_pages(grid, g, grid.free_pages(|_| free), look);
+            self.purge_free_pages(grid, g, grid.free_pages(|_| free.0), look);
             (g, self.put_into_pool(class, g, self.word(g).mask()))
         };
         if !is_pooled {

@@ -65,9 +65,6 @@ impl<S: System> Arena<S> {
     #[cold]
     pub(crate) fn release_whole_slabs(&self, account: &Account) {
         for class in (1..CLASSES as u8).map(Class).filter(|class| class.is_medium()) {
-            if self.whole.granules.load(Ordering::Relaxed) == 0 {
-                return;
-            }
             while let Some(g) = self.claim_whole_slab(class) {
                 self.note_claimed_from_pool(class, g);
                 self.release_slab(class, g, account);

@@ -251,6 +251,9 @@ unsafe fn deallocate_medium_by_post(
 ) {
     // SAFETY: the caller gives the object up, and found it there.
     unsafe {
+        if cache.keep_medium_instead(arena, class, object.addr()) {
+            return cache.set_busy(false);
+        }
         match cache.post_medium(arena, InSlab { class, slab, index }, object.addr()) {
             Posted::Done => cache.set_busy(false),
             Posted::Alone => deallocate_medium_alone(object, cache, arena, index),

@@ -43,14 +43,14 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
 /// kept it, before it is kept again: where that is as a rule, letting go of it costs little then.
 pub const WAKES_UNKEPT: u8 = 15;
 
-/// How many slabs a heap may make before it looks again, when so many heaps have `kept` bytes of
-/// free objects in slabs of their own, and `used` bytes are in use: a quarter of that may be kept,
-/// or all of it to 8 MiB, within a bound, and half of what is left until then is for all heaps.
-/// None if it is to take a slab that another heap keeps.
-pub fn slabs_beside_kept(kept: usize, used: usize, heaps: usize) -> u32 {
+/// How many granules of new slabs a heap may make before it looks again, when so many heaps have
+/// `kept` bytes of free objects in slabs of their own, and `used` bytes are in use: a quarter of
+/// that may be kept, or all of it to 8 MiB, within a bound, and half of what is left until then is
+/// for all heaps. None if it is to take a slab that another heap has.
+pub fn granules_beside_kept(kept: usize, used: usize, heaps: usize) -> u32 {
     let most = (used / 4).max(used.min(8 << 20)).min(64 << 20);
-    let slabs = most.saturating_sub(kept) / GRANULE;
-    if slabs == 0 { 0 } else { (slabs / 2 / heaps.max(1)).max(1) as u32 }
+    let granules = most.saturating_sub(kept) / GRANULE;
+    if granules == 0 { 0 } else { (granules / 2 / heaps.max(1)).max(1) as u32 }
 }
 
 /// Bytes of medium objects that may wait for other threads, when `used` bytes are in use.

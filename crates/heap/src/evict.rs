@@ -1,0 +1,92 @@
+//! Eviction: what becomes of the hot medium objects that are too many.
+//!
+//! Where a thread has as many hot objects of a class as it may, some of them go home at once, those
+//! freed last, and make room for as many to come: so that the next ones are kept without more ado,
+//! and those of one slab, which are mostly freed one after the other, go home together.
+//!
+//! That is so where a class may have more than at first. Where there are a few, they stay, and what
+//! there is no room for waits in the outbox for others of its slab.
+
+use crate::arena::Arena;
+use crate::cache::ThreadCache;
+use crate::class::Class;
+use crate::free::InSlab;
+use crate::heap::Heap;
+use crate::layout::Granule;
+use crate::medium::MediumBins;
+use freehold_sys::System;
+
+/// How many objects go at once.
+pub(crate) const EVICTED: usize = 16;
+
+/// Objects of a slab, by their bits.
+type OfSlab = (Granule, u64);
+
+/// The objects that go, of each slab that differs from the one before.
+struct Evicted {
+    slabs: [OfSlab; EVICTED],
+    count: usize,
+}
+
+impl Evicted {
+    fn add(&mut self, slab: Granule, bit: u64) {
+        match self.slabs[..self.count].last_mut() {
+            Some((last, bits)) if *last == slab => *bits |= bit,
+            _ => {
+                self.slabs[self.count] = (slab, bit);
+                self.count += 1;
+            }
+        }
+    }
+}
+
+impl<S: System> Arena<S> {
+    /// Sends the hot objects of a class home that were freed last. Returns the granules released.
+    fn evict(&self, heap: &Heap, bins: &mut MediumBins, class: Class) -> u32 {
+        let mut evicted = Evicted { slabs: [(Granule(0), 0); EVICTED], count: 0 };
+        for _ in 0..EVICTED {
+            let Some(object) = bins.pop_hot(class) else { break };
+            bins.note_overflow(class);
+            // What is no object of the class any more was freed twice, and is lost.
+            let found = self.object_at(object).filter(|found| found.class == class);
+            if let Some(InSlab { slab, index, .. }) = found {
+                evicted.add(slab, 1 << index);
+            }
+        }
+        let mut released = 0;
+        for &(slab, bits) in &evicted.slabs[..evicted.count] {
+            // A second free that is found out now stays unnamed: it was no free of these.
+            let sent = self.send_medium_home(class, slab, bits, Some((heap, bins)), &heap.tally);
+            released += sent.unwrap_or(0);
+        }
+        released
+    }
+}
+
+impl ThreadCache {
+    /// Keeps a medium object for which there seemed to be no room, if there is some once others
+    /// have gone home for it. It starts at `address`, and is not known to be free.
+    ///
+    /// # Safety
+    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn keep_medium_instead<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        address: usize,
+    ) -> bool {
+        let Some(bins) = self.medium_bins() else { return false };
+        if !bins.is_crowded(class) || bins.may_have(address) {
+            return false;
+        }
+        let Some(heap) = self.heap() else { return false };
+        // Again, for it has ended with the call before.
+        let Some(bins) = self.medium_bins() else { return false };
+        let released = arena.evict(heap, bins, class);
+        let kept = bins.keep_hot(class, address);
+        self.note_released(arena, released);
+        kept
+    }
+}
