@@ -140,17 +140,18 @@ impl<S: System> Arena<S> {
         Some((claim.granule, claimed.count_ones() / count))
     }
 
-    /// Claims the first of some granules of a block that is free and dirty.
+    /// Claims the first of some granules of a block that are free and dirty, so many in a row.
     pub(crate) fn claim_dirty_of(
         &self,
         block: Block,
         granules: u64,
+        count: u32,
         account: &Account,
     ) -> Option<Claim> {
         let entry = self.block(block);
         let claimed = entry.free.claim(|free| {
             let dirty = free & granules & entry.dirty.load(Ordering::Relaxed);
-            (dirty != 0).then_some(dirty & dirty.wrapping_neg())
+            find_run(dirty, count, 1).map(|first| mask(first, count))
         })?;
         Some(self.settle_claim(block, claimed, account))
     }

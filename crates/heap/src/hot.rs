@@ -129,7 +129,7 @@ pub(crate) enum Received {
 /// have what it frees: more than it could have set aside of most classes, had it needed some.
 const SURPLUS: i16 = 64;
 /// How many of those that it fetched count at most: what it did long ago says little.
-const FETCHED: i16 = 4096;
+const FETCHED: i16 = 16_384;
 
 /// What was seen of the hot objects of a class.
 pub(crate) struct Looked {
@@ -159,10 +159,14 @@ pub(crate) struct AllHot {
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.
     victim: u8,
-    /// Where objects are here. No two have the same place, so that what has none is not here. Last,
-    /// so that what is before it is not on pages far apart.
-    filter: [bool; FILTER_PLACES],
+    /// Where objects are here. No two have the same place, so that what has none is not here; and
+    /// what stands there says which of those has it. Last, so that what is before it is not on
+    /// pages far apart.
+    filter: [u8; FILTER_PLACES],
 }
+
+/// What stands where no object has its place.
+const NOBODY: u8 = 0;
 
 /// The place of an object in the filter.
 #[inline]
@@ -170,15 +174,23 @@ fn place_in_filter(object: usize) -> usize {
     (object >> UNIT_SHIFT) % FILTER_PLACES
 }
 
+/// What stands in the place of an object that is here: which of those it is that have the same,
+/// but that one in 128 is taken for another.
+#[inline]
+fn sign_of(object: usize) -> u8 {
+    const _: () = assert!(NOBODY & 1 << 7 == 0);
+    (object >> (UNIT_SHIFT + FILTER_PLACES.ilog2())) as u8 | 1 << 7
+}
+
 impl AllHot {
     /// Keeps an object, if there is room, and none with the same place is here already.
     #[inline]
     pub(crate) fn keep(&mut self, hot: &mut Hot, object: usize) -> bool {
         let place = &mut self.filter[place_in_filter(object)];
-        if hot.is_full() || *place {
+        if hot.is_full() || *place != NOBODY {
             return false;
         }
-        *place = true;
+        *place = sign_of(object);
         hot.push(object);
         true
     }
@@ -186,13 +198,14 @@ impl AllHot {
     /// Keeps an object that another thread has freed, of a lot that is taken when there are none.
     pub(crate) fn receive(&mut self, hot: &mut Hot, object: usize) -> Received {
         let place = &mut self.filter[place_in_filter(object)];
-        if *place {
-            return if hot.has(object) { Received::Twice } else { Received::NoRoom };
+        if *place != NOBODY {
+            let is_here = *place == sign_of(object) && hot.has(object);
+            return if is_here { Received::Twice } else { Received::NoRoom };
         }
         if hot.slots == 0 || hot.count() >= LOT {
             return Received::NoRoom;
         }
-        *place = true;
+        *place = sign_of(object);
         // SAFETY: there are slots for as many as a lot has, of this heap's alone.
         unsafe { hot.slot(hot.count).write(object) };
         // Second: in the child of a fork what counts is there.
@@ -217,7 +230,14 @@ impl AllHot {
     /// Whether an object may be here; if not it certainly is not.
     #[inline]
     pub(crate) fn may_have(&self, object: usize) -> bool {
-        self.filter[place_in_filter(object)]
+        self.filter[place_in_filter(object)] == sign_of(object)
+    }
+
+    /// Whether an object certainly is not here and cannot be kept.
+    #[inline]
+    pub(crate) fn has_no_room(&self, hot: &Hot, object: usize) -> bool {
+        let place = self.filter[place_in_filter(object)];
+        place != sign_of(object) && (hot.is_full() || place != NOBODY)
     }
 
     /// Whether there are as many objects of a class as there may be, and that is more than at
@@ -233,7 +253,7 @@ impl AllHot {
         let object = hot.last()?;
         hot.count -= 1;
         hot.is_used = true;
-        self.filter[place_in_filter(object)] = false;
+        self.filter[place_in_filter(object)] = NOBODY;
         Some(object)
     }
 
@@ -501,7 +521,7 @@ mod tests {
                     .all(|&object| !only.has(object + far) || kept.contains(&(object + far)))
             );
             assert_eq!(only.hot.count(), kept.len());
-            let places = only.all.filter.iter().filter(|&&is_taken| is_taken);
+            let places = only.all.filter.iter().filter(|&&place| place != NOBODY);
             assert_eq!(places.count(), kept.len());
         }
         assert!(refused > 10, "{refused} were refused");

@@ -311,7 +311,7 @@ impl<S: System> Arena<S> {
         let is_only = unsafe { (*self.local(g)).next | (*self.local(g)).prev } == 0;
         if !is_only || held.is_attached(class) {
             self.unlink_kept(held, class, g);
-            self.release_own_slab(held, class, g);
+            self.release_own_slab(held.heap(), class, g, &held.account);
         }
     }
 

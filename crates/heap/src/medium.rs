@@ -219,7 +219,7 @@ impl MediumBins {
     #[inline(always)]
     pub(crate) fn has_no_room(&self, place: InSlab, object: usize) -> bool {
         let AtHand { bin, hot, .. } = &self.at_hand[place.class.medium_index()];
-        bin.slab != place.slab && hot.is_full() && !self.all_hot.may_have(object)
+        bin.slab != place.slab && self.all_hot.has_no_room(hot, object)
     }
 
     /// Whether there are as many hot objects of a class as there may be, and that is more than at
@@ -364,7 +364,9 @@ impl<S: System> Arena<S> {
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
         let granules = class.info().granules;
-        let claim = self.claim_for_slab(granules.into(), &heap.slab_home, account)?;
+        let recent = self.claim_recent(granules.into(), heap, account);
+        let claim = recent
+            .or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account))?;
         let g = claim.granule;
         for i in 0..granules {
             self.tag(g.plus(i.into())).set(class.0, i);
@@ -423,15 +425,16 @@ impl<S: System> Arena<S> {
             Pushed::Recorded | Pushed::Disturbing => {}
             Pushed::Refused => return Err(()),
             Pushed::Woken => match mine {
-                Some((heap, MediumBins { at_hand, .. }))
+                Some((heap, MediumBins { at_hand, all_hot }))
                     if at_hand[class.medium_index()].bin.free == 0 =>
                 {
-                    self.set_medium_owner(g, if heap.is_exclusive() { heap.id() } else { 0 });
                     let (free, base) = (word.take().0, self.tables.address(g));
+                    self.set_medium_owner(g, if heap.is_exclusive() { heap.id() } else { 0 });
+                    all_hot.note_fetched(class, free.count_ones() as usize);
                     let bin = &mut at_hand[class.medium_index()].bin;
                     *bin = MediumBin::new(free, g, base, info.capacity.into());
                 }
-                Some((heap, _)) if self.pool_own_slab(heap, class, g) => {}
+                _ if self.pool_own_slab(class, g) => {}
                 _ => {
                     if !self.pool_slab(class, g, word) {
                         self.release_slab(class, g, &account);
@@ -439,20 +442,24 @@ impl<S: System> Arena<S> {
                 }
             },
             Pushed::Completed => {
-                let stays = mine.is_some_and(|(heap, _)| self.leave_whole_own(heap, class, g, false));
-                if !stays {
-                    self.release_slab(class, g, &account);
-                }
+                self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);
             }
-            Pushed::CompletedInPool
-                if mine.is_some_and(|(heap, _)| self.leave_whole_own(heap, class, g, true)) => {}
             Pushed::CompletedInPool if may_stay && self.tag(g).owner() == 0 && self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
-                self.release_slab(class, g, &account);
+                self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);
             }
         }
         Ok(account.total_released())
+    }
+
+    fn release_medium(&self, heap: Option<&Heap>, class: Class, g: Granule, account: &Account) {
+        match heap {
+            Some(heap) if self.tag(g).owner() == heap.id() => {
+                self.release_own_slab(heap, class, g, account);
+            }
+            _ => self.release_slab(class, g, account),
+        }
     }
 
     /// Notes that a heap's leaseholder has nothing at hand of a class, of which some is fetched

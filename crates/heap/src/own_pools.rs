@@ -104,15 +104,16 @@ impl<S: System> Arena<S> {
     /// Whether a slab of medium objects, which a heap's thread has claimed by a free, may go into
     /// the heap's own pool: it is one that it has taken from last.
     fn is_own(&self, heap: &Heap, g: Granule) -> bool {
-        heap.is_exclusive() && self.tag(g).owner() == heap.id() && self.has_several_threads()
+        heap.is_exclusive() && self.has_several_threads()
     }
 
     /// Puts a slab that the heap's thread has claimed by a free into the heap's own pool, if it has
     /// taken from it last. Returns false if not, or if the slab has become complete meanwhile: it
     /// is the caller's still.
     #[must_use]
-    pub(crate) fn pool_own_slab(&self, heap: &Heap, class: Class, g: Granule) -> bool {
-        if !self.is_own(heap, g) {
+    pub(crate) fn pool_own_slab(&self, class: Class, g: Granule) -> bool {
+        let Some(heap) = self.own_pool_of(g) else { return false };
+        if !heap.is_leased() || !self.has_several_threads() {
             return false;
         }
         let pool = heap.own_pool(class);

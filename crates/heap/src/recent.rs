@@ -14,10 +14,11 @@
 use crate::arena::Arena;
 use crate::blocks::Claim;
 use crate::class::Class;
-use crate::heap::{Heap, Held};
+use crate::heap::Heap;
 use crate::layout::{Block, Granule};
 use crate::tally::Account;
 use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering};
+use freehold_sync::granules::{find_run, mask};
 use freehold_sys::System;
 
 /// Blocks of which it is remembered what was released.
@@ -36,8 +37,8 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Remembers a granule that the heap's thread has released.
-    pub(crate) fn note_released(&self, g: Granule) {
+    /// Remembers granules that the heap's thread has released: so many, of one block.
+    pub(crate) fn note_released(&self, g: Granule, count: u32) {
         let link = g.block().0 + 1;
         let n = self.place_of(link).unwrap_or_else(|| {
             let n = self.next.load(Ordering::Relaxed) as usize % BLOCKS;
@@ -47,7 +48,7 @@ impl Recent {
             n
         });
         let granules = self.granules[n].load(Ordering::Relaxed);
-        self.granules[n].store(granules | 1 << g.in_block(), Ordering::Relaxed);
+        self.granules[n].store(granules | mask(g.in_block(), count), Ordering::Relaxed);
         self.last.store(n as u32, Ordering::Relaxed);
     }
 
@@ -68,18 +69,24 @@ impl Recent {
         if is_its(&self.blocks[last]) { Some(last) } else { self.blocks.iter().position(is_its) }
     }
 
-    /// Calls `claim` with each block and the granules that were released of it, the block that was
-    /// used last first, until it claims one; those of the blocks before are forgotten.
-    fn claim_by(&self, claim: impl Fn(Block, u64) -> Option<Claim>) -> Option<Claim> {
+    /// Calls `claim` with each block of which so many granules in a row were released, and all that
+    /// were released of it, the block that was used last first, until it claims some; those of the
+    /// blocks of which it did not are forgotten.
+    fn claim_by(
+        &self,
+        count: u32,
+        claim: impl Fn(Block, u64) -> Option<Claim>,
+    ) -> Option<Claim> {
         let last = self.last.load(Ordering::Relaxed) as usize;
         for n in 0..BLOCKS {
             let n = (last + BLOCKS - n) % BLOCKS;
             let granules = self.granules[n].load(Ordering::Relaxed);
-            if granules == 0 {
+            if find_run(granules, count, 1).is_none() {
                 continue;
             }
             let claim = claim(Block(self.blocks[n].load(Ordering::Relaxed) - 1), granules);
-            let left = claim.map_or(0, |claim| granules & !(1 << claim.granule.in_block()));
+            let claimed = |claim: Claim| mask(claim.granule.in_block(), count);
+            let left = claim.map_or(0, |claim| granules & !claimed(claim));
             self.granules[n].store(left, Ordering::Relaxed);
             if claim.is_some() {
                 self.last.store(n as u32, Ordering::Relaxed);
@@ -91,29 +98,34 @@ impl Recent {
 }
 
 impl<S: System> Arena<S> {
-    /// Releases a slab that the heap had at hand, and of which every object is back.
-    pub(crate) fn release_own_slab(&self, held: &Held, class: Class, g: Granule) {
-        self.release_slab(class, g, &held.account);
+    /// Releases a slab whose objects the heap's thread has freed, so that every one is back.
+    pub(crate) fn release_own_slab(&self, heap: &Heap, class: Class, g: Granule, account: &Account) {
+        self.release_slab(class, g, account);
         // Where there is one thread what is free is in its cache, wherever it lies.
-        let heap = held.heap();
         if heap.is_exclusive() && !Alone::now().is_so() {
-            heap.recent.note_released(g);
+            heap.recent.note_released(g, class.info().granules.into());
             heap.has_recent.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Claims a granule of those that a heap's thread has released last, if one of them is still
-    /// free and dirty.
+    /// Claims so many granules in a row of those that a heap's thread has released last, if they
+    /// are still free and dirty.
     #[inline(always)]
-    pub(crate) fn claim_recent(&self, heap: &Heap, account: &Account) -> Option<Claim> {
+    pub(crate) fn claim_recent(
+        &self,
+        count: u32,
+        heap: &Heap,
+        account: &Account,
+    ) -> Option<Claim> {
         let has_any = heap.has_recent.load(Ordering::Relaxed);
-        has_any.then(|| self.claim_one_of(&heap.recent, account))?
+        has_any.then(|| self.claim_some_of(&heap.recent, count, account))?
     }
 
     /// Likewise, where there may be one. Apart from what every process runs.
     #[inline(never)]
-    fn claim_one_of(&self, recent: &Recent, account: &Account) -> Option<Claim> {
-        recent.claim_by(|block, granules| self.claim_dirty_of(block, granules, account))
+    fn claim_some_of(&self, recent: &Recent, count: u32, account: &Account) -> Option<Claim> {
+        let claim = |block, granules| self.claim_dirty_of(block, granules, count, account);
+        recent.claim_by(count, claim)
     }
 }
 
@@ -144,7 +156,7 @@ mod tests {
             let granule = block.first().plus(left.trailing_zeros());
             (left != 0).then_some(Claim { granule, dirty: 1 })
         };
-        core::iter::from_fn(|| Some(recent.claim_by(claim)?.granule)).collect()
+        core::iter::from_fn(|| Some(recent.claim_by(1, claim)?.granule)).collect()
     }
 
     #[test]
@@ -152,7 +164,7 @@ mod tests {
         let recent = Recent::default();
         let released = [granule(3, 9), granule(7, 0), granule(3, 2), granule(5, 63)];
         for g in released {
-            recent.note_released(g);
+            recent.note_released(g, 1);
         }
         assert_eq!(
             claimed(&recent, |_| u64::MAX),
@@ -164,8 +176,8 @@ mod tests {
     #[test]
     fn what_is_no_longer_free_is_forgotten() {
         let recent = Recent::default();
-        (0..4).for_each(|n| recent.note_released(granule(3, n)));
-        recent.note_released(granule(4, 1));
+        (0..4).for_each(|n| recent.note_released(granule(3, n), 1));
+        recent.note_released(granule(4, 1), 1);
         assert_eq!(
             claimed(&recent, |block| if block.0 == 3 { 0b0110 } else { 0 }),
             [granule(3, 1), granule(3, 2)]
@@ -176,7 +188,7 @@ mod tests {
     #[test]
     fn what_was_forgotten_is_zero() {
         let recent = Recent::default();
-        (0..40).for_each(|n| recent.note_released(granule(n, n)));
+        (0..40).for_each(|n| recent.note_released(granule(n, n), 1));
         recent.forget();
         assert_eq!(recent.granules.map(AtomicU64::into_inner), [0; BLOCKS]);
         assert_eq!(recent.blocks.map(AtomicU32::into_inner), [0; BLOCKS]);
@@ -189,7 +201,7 @@ mod tests {
         // SAFETY: it lives until the end of the test.
         let arena = unsafe { place.as_ref() };
         let heap = arena.lease().unwrap();
-        heap.recent.note_released(granule(3, 1));
+        heap.recent.note_released(granule(3, 1), 1);
         heap.has_recent.store(true, Ordering::Relaxed);
         // SAFETY: leased above, and not used any more.
         unsafe { arena.end_lease(heap) };
@@ -203,7 +215,7 @@ mod tests {
     fn of_more_blocks_than_there_are_places_the_last_are_remembered() {
         let recent = Recent::default();
         let blocks = 3 * BLOCKS as u32;
-        (0..blocks).for_each(|n| recent.note_released(granule(n, 5)));
+        (0..blocks).for_each(|n| recent.note_released(granule(n, 5), 1));
         let last: Vec<_> = (0..BLOCKS as u32).map(|n| granule(blocks - 1 - n, 5)).collect();
         assert_eq!(claimed(&recent, |_| u64::MAX), last);
     }

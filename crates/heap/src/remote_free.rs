@@ -32,7 +32,7 @@ impl<S: System> Arena<S> {
         // in turn.
         if free == i32::from(info.capacity) && held.attached(class).count > 1 {
             held.attached(class).remove(g);
-            self.release_own_slab(held, class, g);
+            self.release_own_slab(held.heap(), class, g, &held.account);
         }
         Ok(())
     }
