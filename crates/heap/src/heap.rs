@@ -553,6 +553,7 @@ impl<S: System> Arena<S> {
         } else {
             // That of an object that was freed twice may be left.
             self.word(g).clear_handover_marks();
+            account.medium_came_home(-(class.info().span as isize), &self.tally);
         }
         self.word(g).count().retire();
         if class == Class::EMPTY {

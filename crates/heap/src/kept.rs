@@ -30,6 +30,7 @@ use crate::outbox::Row;
 use crate::policy::{purge, retain};
 use crate::slab_list::SlabList;
 use crate::tables::KeptAs;
+use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering, pause};
 use freehold_sync::word::State;
 use freehold_sys::System;
@@ -165,9 +166,16 @@ impl<S: System> Arena<S> {
             return true;
         }
         let heaps = self.all_heaps().count();
-        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed) + heap.own_pooled();
-        let kept = self.all_heaps().map(kept).sum();
-        let most = retain::granules_beside_kept(kept, self.about_in_use().used * GRANULE, heaps);
+        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed);
+        let kept: usize = self.all_heaps().map(kept).sum();
+        let kept = kept + Tally::free_medium(self.every_tally());
+        let used = self.about_in_use().used * GRANULE;
+        let live = used.saturating_sub(kept);
+        let before = self.whole.live.load(Ordering::Relaxed);
+        let peak = live.max(before - before.saturating_sub(live) / 16);
+        self.whole.live.store(peak, Ordering::Relaxed);
+        let room = (peak.saturating_sub(used) / GRANULE / 2 / heaps) as u32;
+        let most = retain::granules_beside_kept(kept, used, heaps).max(room);
         left.store(most.saturating_sub(granules), Ordering::Relaxed);
         most > 0
     }

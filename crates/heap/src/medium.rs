@@ -303,6 +303,11 @@ pub(crate) fn medium_classes() -> impl Iterator<Item = Class> {
     (0..MEDIUM_CLASSES).map(medium_class)
 }
 
+/// Bytes of objects of a class that have bits.
+fn bytes_of(class: Class, bits: u64) -> isize {
+    (bits.count_ones() as usize * class.size()) as isize
+}
+
 /// The mask of all objects of a slab.
 fn everything(class: Class) -> u64 {
     u64::MAX >> (64 - u32::from(class.info().capacity))
@@ -361,6 +366,7 @@ impl<S: System> Arena<S> {
         if let Some(g) = self.claim_medium_slab(heap, class) {
             self.set_medium_owner(g, owner);
             let free = self.word(g).mask().take().0;
+            account.medium_came_home(-bytes_of(class, free), &self.tally);
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
         let granules = class.info().granules;
@@ -400,6 +406,9 @@ impl<S: System> Arena<S> {
         let pushed = word.push(info.capacity.into(), info.wake.into(), |mask: Mask| {
             (mask.0 & bits == 0).then_some(Mask(mask.0 | bits))
         });
+        if pushed != Pushed::Refused {
+            tally.medium_came_home(bytes_of(class, bits), &self.tally);
+        }
         if pushed == Pushed::Recorded {
             return Ok(0);
         }
@@ -428,8 +437,9 @@ impl<S: System> Arena<S> {
                 Some((heap, MediumBins { at_hand, all_hot }))
                     if at_hand[class.medium_index()].bin.free == 0 =>
                 {
-                    let (free, base) = (word.take().0, self.tables.address(g));
                     self.set_medium_owner(g, if heap.is_exclusive() { heap.id() } else { 0 });
+                    let (free, base) = (word.take().0, self.tables.address(g));
+                    account.medium_came_home(-bytes_of(class, free), &self.tally);
                     all_hot.note_fetched(class, free.count_ones() as usize);
                     let bin = &mut at_hand[class.medium_index()].bin;
                     *bin = MediumBin::new(free, g, base, info.capacity.into());

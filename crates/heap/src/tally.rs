@@ -8,7 +8,7 @@
 //! most that was in use: who only releases sees what is left.
 
 use core::cell::Cell;
-use freehold_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use freehold_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Granules in use, and granules free but dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,6 +32,9 @@ pub struct Tally {
     /// Of the arena's tally: the most granules that were in use since that was asked for last. A
     /// figure for policies, too.
     most_used: AtomicU32,
+    /// Bytes of free objects in slabs of medium objects. A figure for policies, of which a single
+    /// tally's may be negative.
+    free_medium: AtomicUsize,
 }
 
 /// The two numbers in a packed one.
@@ -88,6 +91,25 @@ impl Tally {
         total.note_used(unpacked(before.wrapping_add(counted)).0);
     }
 
+    /// Counts bytes of medium objects that have come home to their slabs, or, if they are negative,
+    /// that are no longer there. Where many write, as `total` is written to.
+    pub(crate) fn medium_came_home(&self, bytes: isize, total: &Self) {
+        if core::ptr::eq(self, total) {
+            self.free_medium.fetch_add(bytes as usize, Ordering::Relaxed);
+            return;
+        }
+        let free = self.free_medium.load(Ordering::Relaxed).wrapping_add_signed(bytes);
+        self.free_medium.store(free, Ordering::Relaxed);
+    }
+
+    /// Bytes of free objects in slabs of medium objects, by all tallies.
+    pub(crate) fn free_medium<'a>(all: impl Iterator<Item = &'a Self>) -> usize {
+        let free = all.fold(0, |sum: usize, tally| {
+            sum.wrapping_add(tally.free_medium.load(Ordering::Relaxed))
+        });
+        (free as isize).max(0) as usize
+    }
+
     fn note_used(&self, granules: i64) {
         let granules = granules.max(0) as u32;
         // A store only if it is news, so that threads do not fight over it.
@@ -137,6 +159,11 @@ impl<'a> Account<'a> {
     pub fn released(&self, count: u32, total: &Tally) {
         self.released.set(self.released.get() + count);
         self.tally.count(packed(-i64::from(count), i64::from(count)), total);
+    }
+
+    /// Counts bytes of medium objects as [`Tally::medium_came_home`] does.
+    pub(crate) fn medium_came_home(&self, bytes: isize, total: &Tally) {
+        self.tally.medium_came_home(bytes, total);
     }
 
     /// Granules released on this account.

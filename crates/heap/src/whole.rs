@@ -26,6 +26,7 @@ use freehold_sys::System;
 #[repr(align(128))]
 pub(crate) struct WholeSlabs {
     granules: AtomicU32,
+    pub(crate) live: freehold_sync::atomic::AtomicUsize,
 }
 
 impl<S: System> Arena<S> {
