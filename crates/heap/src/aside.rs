@@ -34,10 +34,11 @@ impl<S: System> Arena<S> {
         retain::depot_bytes(self.about_in_use().used * GRANULE, heaps)
     }
 
-    /// Likewise of hot medium objects: twice as much, since of classes that may have more than at
-    /// first none wait in the outbox besides.
+    /// Likewise of hot medium objects. Where there is one thread twice as much: of classes that may
+    /// have more than at first none wait in the outbox besides.
     pub(crate) fn most_hot(&self) -> usize {
-        2 * self.most_set_aside()
+        let most = self.most_set_aside();
+        if self.has_several_threads() { most } else { 2 * most }
     }
 }
 

@@ -152,14 +152,24 @@ impl<S: System> Arena<S> {
     /// heaps for long.
     #[inline(never)]
     pub(crate) fn take_kept_instead(&self, held: &mut Held, class: Class) -> bool {
-        !self.may_make_slab(held.heap(), 1) && self.take_kept_by_others(held, class)
+        !self.may_make_slab(held.heap(), 1, false) && self.take_kept_by_others(held, class)
+    }
+
+    pub(crate) fn forget_live_peak(&self) {
+        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed);
+        let kept: usize = self.all_heaps().map(kept).sum();
+        let kept = kept + Tally::free_medium(self.every_tally());
+        let used = self.about_in_use().used * GRANULE;
+        let live = used.saturating_sub(kept);
+        let before = self.whole.live.load(Ordering::Relaxed);
+        self.whole.live.store(before - before.saturating_sub(live) / 32, Ordering::Relaxed);
     }
 
     /// Whether a heap may make a new slab, of so many granules, although others keep some or have
     /// some in their own pools. It looks seldom how much that is, since it looks at a line of each
     /// heap. For the leaseholder.
-    pub(crate) fn may_make_slab(&self, heap: &Heap, granules: u32) -> bool {
-        let left = &heap.keeping.left;
+    pub(crate) fn may_make_slab(&self, heap: &Heap, granules: u32, is_medium: bool) -> bool {
+        let left = if is_medium { heap.medium_left() } else { &heap.keeping.left };
         let before = left.load(Ordering::Relaxed);
         if before >= granules {
             left.store(before - granules, Ordering::Relaxed);
@@ -172,10 +182,12 @@ impl<S: System> Arena<S> {
         let used = self.about_in_use().used * GRANULE;
         let live = used.saturating_sub(kept);
         let before = self.whole.live.load(Ordering::Relaxed);
-        let peak = live.max(before - before.saturating_sub(live) / 16);
-        self.whole.live.store(peak, Ordering::Relaxed);
-        let room = (peak.saturating_sub(used) / GRANULE / 2 / heaps) as u32;
-        let most = retain::granules_beside_kept(kept, used, heaps).max(room);
+        let peak = live.max(before);
+        if peak != before { self.whole.live.store(peak, Ordering::Relaxed); }
+        let room = (peak + peak / 32).saturating_sub(used) / GRANULE;
+        let room = if room == 0 { 0 } else { (room / 2 / heaps).max(1) as u32 };
+        let part = if is_medium { 64 } else { 4 };
+        let most = retain::granules_beside_kept(kept, used, part, heaps).max(room);
         left.store(most.saturating_sub(granules), Ordering::Relaxed);
         most > 0
     }

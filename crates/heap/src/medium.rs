@@ -454,7 +454,7 @@ impl<S: System> Arena<S> {
             Pushed::Completed => {
                 self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);
             }
-            Pushed::CompletedInPool if may_stay && self.tag(g).owner() == 0 && self.leave_whole(class, g) => {}
+            Pushed::CompletedInPool if may_stay && self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
                 self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);

@@ -57,6 +57,10 @@ impl Heap {
         List { lock: &self.own_pools_lock, slabs: &self.own_pools.slabs[class.medium_index()] }
     }
 
+    pub(crate) fn medium_left(&self) -> &AtomicU32 {
+        &self.own_pools.most
+    }
+
     /// Bytes of slabs in its own pools. A hint.
     pub(crate) fn own_pooled(&self) -> usize {
         self.own_pools.granules.load(Ordering::Relaxed) as usize * GRANULE
@@ -222,7 +226,7 @@ impl<S: System> Arena<S> {
     }
 
     fn claim_pooled_by_others(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        if self.may_make_slab(heap, class.info().granules.into()) {
+        if self.may_make_slab(heap, class.info().granules.into(), true) {
             return None;
         }
         let mut others = self.all_heaps().filter(|other| other.id() != heap.id());

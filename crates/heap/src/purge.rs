@@ -296,6 +296,7 @@ impl<S: System> Arena<S> {
         watch.claimed[0] = claims.saturating_sub(watch.claims) as usize * GRANULE;
         watch.claims = claims;
         let tick = self.purger.next_tick();
+        self.forget_live_peak();
         watch.pooled.rotate_right(1);
         let kept = self.slabs_kept();
         let kept_since = kept.wrapping_sub(core::mem::replace(&mut watch.kept, kept));

@@ -47,8 +47,8 @@ pub const WAKES_UNKEPT: u8 = 15;
 /// `kept` bytes of free objects in slabs of their own, and `used` bytes are in use: a quarter of
 /// that may be kept, or all of it to 8 MiB, within a bound, and half of what is left until then is
 /// for all heaps. None if it is to take a slab that another heap has.
-pub fn granules_beside_kept(kept: usize, used: usize, heaps: usize) -> u32 {
-    let most = (used / 4).max(used.min(8 << 20)).min(64 << 20);
+pub fn granules_beside_kept(kept: usize, used: usize, part: usize, heaps: usize) -> u32 {
+    let most = (used / part).max(used.min((32 << 20) / part)).min(64 << 20);
     let granules = most.saturating_sub(kept) / GRANULE;
     if granules == 0 { 0 } else { (granules / 2 / heaps.max(1)).max(1) as u32 }
 }
