@@ -22,6 +22,7 @@ use crate::pool::Pool;
 use crate::populate::Populated;
 use crate::purge::{Help, Purger};
 use crate::shut::Shut;
+use crate::spare::LivePeak;
 use crate::stock::Stock;
 use crate::tables::{Bits, BlockEntry, FarBits, Remote, SlabLocal, Tables, Tag, ZoneEntry};
 use crate::tally::{Granules, Tally};
@@ -88,6 +89,7 @@ pub struct Arena<S: System> {
     pub(crate) populated: Populated,
     pub(crate) zeroing: Zeroing,
     pub(crate) shut: Shut,
+    pub(crate) live_peak: LivePeak,
     /// How many times pages were moved.
     pub(crate) moves: AtomicU32,
     /// Held while committing.
@@ -295,6 +297,7 @@ impl<S: System> Arena<S> {
             (&raw mut (*place).zeroing).write(Zeroing::default());
             (&raw mut (*place).shut).write(Shut::new());
             (&raw mut (*place).tally).write(Tally::default());
+            (&raw mut (*place).live_peak).write(LivePeak::default());
             (&raw mut (*place).moves).write(AtomicU32::new(0));
             (&raw mut (*place).frontier).write(Frontier::new());
             (&raw mut (*place).help_wanted).write(AtomicBool::new(false));
@@ -535,7 +538,7 @@ impl<S: System> Arena<S> {
             heap.lock.acquire_among_peers();
         }
         for heap in self.all_heaps() {
-            heap.own_pools_lock.acquire_among_peers();
+            heap.own_pooling.lock.acquire_among_peers();
         }
         for pool in &self.pools {
             pool.lock.acquire_among_peers();
@@ -576,7 +579,7 @@ impl<S: System> Arena<S> {
             act(&pool.lock);
         }
         for heap in self.all_heaps() {
-            act(&heap.own_pools_lock);
+            act(&heap.own_pooling.lock);
             act(&heap.lock);
         }
         self.hardening.locks().into_iter().for_each(&act);

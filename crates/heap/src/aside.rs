@@ -34,11 +34,9 @@ impl<S: System> Arena<S> {
         retain::depot_bytes(self.about_in_use().used * GRANULE, heaps)
     }
 
-    /// Likewise of hot medium objects. Where there is one thread twice as much: of classes that may
-    /// have more than at first none wait in the outbox besides.
+    /// Likewise of hot medium objects.
     pub(crate) fn most_hot(&self) -> usize {
-        let most = self.most_set_aside();
-        if self.has_several_threads() { most } else { 2 * most }
+        retain::hot_bytes(self.most_set_aside(), self.has_several_threads())
     }
 }
 

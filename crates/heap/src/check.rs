@@ -6,6 +6,7 @@ use crate::class::Class;
 use crate::free::InSlab;
 use crate::layout::{BLOCK_GRANULES, Block, Granule};
 use crate::tables::{KeptAs, RUN};
+use crate::tally::Tally;
 use freehold_sync::atomic::Ordering;
 use freehold_sync::granules::ALL;
 use freehold_sync::word::{Ledger, State};
@@ -20,6 +21,8 @@ pub struct Census {
     pub run_granules: usize,
     /// Free objects known to slabs and their words.
     pub free_objects: usize,
+    /// Bytes of those that are medium ones.
+    pub free_medium: usize,
     /// Objects that are out: in use, in threads' magazines and outboxes, in inboxes, or in medium
     /// bins.
     pub objects_out: usize,
@@ -45,6 +48,8 @@ impl<S: System> Arena<S> {
         assert_eq!(granules.used, census.slab_granules + census.run_granules, "used granules");
         let dirty: usize = (0..self.committed_blocks()).map(|b| self.check_block(Block(b))).sum();
         assert_eq!(granules.dirty, dirty, "dirty free granules");
+        let free_medium = Tally::free_medium(self.every_tally());
+        assert_eq!(free_medium, census.free_medium, "bytes of free medium objects");
         if granules.used == 0 {
             assert_eq!(self.hardening.sums(), (0, 0), "freed runs that wait, and what they keep");
         }
@@ -75,6 +80,9 @@ impl<S: System> Arena<S> {
                 assert!((0..=i32::from(info.capacity)).contains(&free), "{g:?} has {free} free");
                 census.slab_granules += usize::from(info.granules);
                 census.free_objects += free as usize;
+                if !Class(class).is_small() {
+                    census.free_medium += free as usize * Class(class).size();
+                }
                 census.objects_out += usize::from(info.capacity) - free as usize;
                 u32::from(info.granules)
             }
@@ -86,6 +94,8 @@ impl<S: System> Arena<S> {
         if !class.is_small() {
             let (state, mask) = self.word(g).mask().look();
             assert!(matches!(state, State::Detached | State::Pooled), "{g:?} is {state:?}");
+            let owner = self.tag(g).owner();
+            assert!(owner == 0 || self.heap(owner).is_exclusive(), "{g:?} is of heap {owner}");
             for index in (0..class.info().capacity.into()).filter(|&n| mask.0 >> n & 1 != 0) {
                 let place = InSlab { class, slab: g, index };
                 assert!(!self.is_handed_over(place), "{g:?} has {index} free and handed over");

@@ -68,7 +68,7 @@ impl ThreadCache {
     /// have gone home for it. It starts at `address`, and is not known to be free.
     ///
     /// # Safety
-    /// As for [`ThreadCache::free_slow`]; `place` is where `address` is.
+    /// As for [`ThreadCache::free_slow`]; it is of this class.
     #[inline(always)]
     #[must_use]
     pub unsafe fn keep_medium_instead<S: System>(
@@ -77,13 +77,10 @@ impl ThreadCache {
         class: Class,
         address: usize,
     ) -> bool {
-        let Some(bins) = self.medium_bins() else { return false };
-        if !bins.is_crowded(class) || bins.may_have(address) {
+        let (Some(heap), Some(bins)) = (self.heap(), self.medium_bins()) else { return false };
+        if !bins.is_crowded(class) || !bins.has_place(address) {
             return false;
         }
-        let Some(heap) = self.heap() else { return false };
-        // Again, for it has ended with the call before.
-        let Some(bins) = self.medium_bins() else { return false };
         let released = arena.evict(heap, bins, class);
         let kept = bins.keep_hot(class, address);
         self.note_released(arena, released);

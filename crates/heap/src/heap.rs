@@ -24,7 +24,7 @@ use crate::layout::{BLOCK_GRANULES, Granule, at};
 use crate::magazine::Magazine;
 use crate::medium::MediumBins;
 use crate::order;
-use crate::own_pools::OwnPools;
+use crate::own_pools::{OwnPooling, OwnPools};
 use crate::policy::grow;
 use crate::recent::Recent;
 use crate::reclaim::Holder;
@@ -69,8 +69,6 @@ pub struct Heap {
     /// shared, to take a slab that it keeps or have it let go of one, or to purge what the heap has
     /// while nobody has the lease, which begins with it.
     pub(crate) lock: Lock,
-    /// Protects what is in its own pools.
-    pub(crate) own_pools_lock: Lock,
     id: u16,
     exclusive: bool,
     /// Whether a thread has the lease. Changes with the lock held.
@@ -89,6 +87,7 @@ pub struct Heap {
     mail: Mail,
     /// How much it keeps.
     pub(crate) keeping: Keeping,
+    pub(crate) own_pooling: OwnPooling,
     /// Whether anything is in `recent`, which a small process is not to touch. Used as that.
     pub(crate) has_recent: AtomicBool,
     /// Runs that were freed last. Used by the leaseholder alone.
@@ -200,7 +199,7 @@ impl Heap {
         // the slots, and all that is attached, received, set aside, kept or noted.
         unsafe {
             (&raw mut (*place).lock).write(Lock::new(order::HEAP));
-            (&raw mut (*place).own_pools_lock).write(Lock::new(order::POOL));
+            (&raw mut (*place).own_pooling).write(OwnPooling::new());
             (&raw mut (*place).id).write(id);
             (&raw mut (*place).exclusive).write(exclusive);
             (&raw mut (*place).leased).write(AtomicBool::new(false));

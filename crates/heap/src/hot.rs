@@ -247,6 +247,12 @@ impl AllHot {
         hot.is_full() && hot.slots != 0 && hot.slots == self.far[class.medium_index()]
     }
 
+    /// Whether an object is not here, and none is that has the same place in the filter.
+    #[inline(always)]
+    pub(crate) fn has_place(&self, object: usize) -> bool {
+        self.filter[place_in_filter(object)] == NOBODY
+    }
+
     /// Takes out the object freed last.
     #[inline]
     pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<usize> {

@@ -30,7 +30,6 @@ use crate::outbox::Row;
 use crate::policy::{purge, retain};
 use crate::slab_list::SlabList;
 use crate::tables::KeptAs;
-use crate::tally::Tally;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering, pause};
 use freehold_sync::word::State;
 use freehold_sys::System;
@@ -49,7 +48,7 @@ pub(crate) struct Keeping {
     bytes: AtomicUsize,
     /// Granules of slabs that may be made before it is looked again how much others keep. Used by
     /// the leaseholder alone.
-    left: AtomicU32,
+    pub(crate) left: AtomicU32,
     /// Slabs that were kept, ever.
     slabs: AtomicU32,
 }
@@ -69,6 +68,11 @@ impl Keeping {
 }
 
 impl Heap {
+    /// Bytes of free objects in slabs that it keeps.
+    pub(crate) fn bytes_kept(&self) -> usize {
+        self.keeping.bytes.load(Ordering::Relaxed)
+    }
+
     /// The slabs of a class that it keeps.
     fn kept(&self, class: Class) -> &SlabList {
         &self.kept[usize::from(class.0)]
@@ -114,7 +118,7 @@ impl<S: System> Arena<S> {
     /// How many slabs heaps have kept, or put into their own pools, ever.
     pub(crate) fn slabs_kept(&self) -> u32 {
         let kept = |heap: &Heap| {
-            heap.keeping.slabs.load(Ordering::Relaxed).wrapping_add(heap.own_pooled_ever())
+            heap.keeping.slabs.load(Ordering::Relaxed).wrapping_add(heap.slabs_pooled())
         };
         self.all_heaps().map(kept).fold(0, u32::wrapping_add)
     }
@@ -152,44 +156,7 @@ impl<S: System> Arena<S> {
     /// heaps for long.
     #[inline(never)]
     pub(crate) fn take_kept_instead(&self, held: &mut Held, class: Class) -> bool {
-        !self.may_make_slab(held.heap(), 1, false) && self.take_kept_by_others(held, class)
-    }
-
-    pub(crate) fn forget_live_peak(&self) {
-        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed);
-        let kept: usize = self.all_heaps().map(kept).sum();
-        let kept = kept + Tally::free_medium(self.every_tally());
-        let used = self.about_in_use().used * GRANULE;
-        let live = used.saturating_sub(kept);
-        let before = self.whole.live.load(Ordering::Relaxed);
-        self.whole.live.store(before - before.saturating_sub(live) / 32, Ordering::Relaxed);
-    }
-
-    /// Whether a heap may make a new slab, of so many granules, although others keep some or have
-    /// some in their own pools. It looks seldom how much that is, since it looks at a line of each
-    /// heap. For the leaseholder.
-    pub(crate) fn may_make_slab(&self, heap: &Heap, granules: u32, is_medium: bool) -> bool {
-        let left = if is_medium { heap.medium_left() } else { &heap.keeping.left };
-        let before = left.load(Ordering::Relaxed);
-        if before >= granules {
-            left.store(before - granules, Ordering::Relaxed);
-            return true;
-        }
-        let heaps = self.all_heaps().count();
-        let kept = |heap: &Heap| heap.keeping.bytes.load(Ordering::Relaxed);
-        let kept: usize = self.all_heaps().map(kept).sum();
-        let kept = kept + Tally::free_medium(self.every_tally());
-        let used = self.about_in_use().used * GRANULE;
-        let live = used.saturating_sub(kept);
-        let before = self.whole.live.load(Ordering::Relaxed);
-        let peak = live.max(before);
-        if peak != before { self.whole.live.store(peak, Ordering::Relaxed); }
-        let room = (peak + peak / 32).saturating_sub(used) / GRANULE;
-        let room = if room == 0 { 0 } else { (room / 2 / heaps).max(1) as u32 };
-        let part = if is_medium { 64 } else { 4 };
-        let most = retain::granules_beside_kept(kept, used, part, heaps).max(room);
-        left.store(most.saturating_sub(granules), Ordering::Relaxed);
-        most > 0
+        !self.may_make_small_slab(held.heap()) && self.take_kept_by_others(held, class)
     }
 
     /// Attaches the heap to a slab that another heap keeps, the first of all that keeps one: where

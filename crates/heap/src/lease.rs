@@ -134,9 +134,10 @@ impl<S: System> Arena<S> {
         let mut released = gone.released;
         heap.set_receives(false);
         let mut held = heap.hold();
+        // First, so that nobody puts a slab into its pools afterwards.
+        held.end_lease();
         self.let_go_of_slabs(&mut held);
         released += held.account.total_released();
-        held.end_lease();
         drop(held);
         self.leases.leased.fetch_sub(1, Ordering::Relaxed);
         self.leases.idle.push(heap.id().into(), |id| &self.heap(id as u16).link);

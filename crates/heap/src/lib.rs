@@ -64,6 +64,7 @@ mod shut;
 mod slab;
 mod slab_list;
 mod slab_purge;
+mod spare;
 mod sparse;
 mod stock;
 mod table_purge;

@@ -3,7 +3,8 @@
 //! Their memory is never touched by the allocator. A thread takes all free bits of a slab at once
 //! and gives them out lowest first, so that a loop reuses the same objects and the rest of the slab
 //! stays untouched; from then on the slab is nobody's, and bits freed gather in its word, except
-//! those of the slab that the thread is taking from, and the objects that it keeps hot.
+//! those of the slab that the thread is taking from, and the objects that it keeps hot. Who wakes
+//! the slab puts it into a pool, where the thread that had it last looks first (`own_pools`).
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES, Starts};
@@ -229,6 +230,12 @@ impl MediumBins {
         self.all_hot.is_crowded(class, &self.at_hand[class.medium_index()].hot)
     }
 
+    /// Whether an object could be kept if there were not as many as there may be.
+    #[inline(always)]
+    pub(crate) fn has_place(&self, object: usize) -> bool {
+        self.all_hot.has_place(object)
+    }
+
     /// Takes out the hot object of a class that was freed last.
     #[inline]
     pub(crate) fn pop_hot(&mut self, class: Class) -> Option<usize> {
@@ -362,17 +369,16 @@ impl<S: System> Arena<S> {
     #[cold]
     fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
         let capacity = class.info().capacity.into();
-        let owner = if heap.is_exclusive() { heap.id() } else { 0 };
         if let Some(g) = self.claim_medium_slab(heap, class) {
-            self.set_medium_owner(g, owner);
+            self.take_medium_over(g, heap);
             let free = self.word(g).mask().take().0;
             account.medium_came_home(-bytes_of(class, free), &self.tally);
             return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
         }
         let granules = class.info().granules;
         let recent = self.claim_recent(granules.into(), heap, account);
-        let claim = recent
-            .or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account))?;
+        let claim =
+            recent.or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account))?;
         let g = claim.granule;
         for i in 0..granules {
             self.tag(g.plus(i.into())).set(class.0, i);
@@ -380,7 +386,7 @@ impl<S: System> Arena<S> {
         // SAFETY: the granule is the caller's, and so is its local part: its links are used when
         // the slab is pooled.
         unsafe { self.local(g).write(SlabLocal::untouched()) };
-        self.set_medium_owner(g, owner);
+        self.take_medium_over(g, heap);
         self.word(g).mask().create(State::Detached);
         let fresh = claim.dirty == 0;
         if fresh {
@@ -391,8 +397,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Returns bits to a slab's word, and does what the push asks for. `mine` are the heap of the
-    /// calling thread and its bins, if it has one. Returns the granules released, which are counted on `tally`;
-    /// fails if an object was free.
+    /// calling thread and its bins, if it has one. Returns the granules released, which are counted
+    /// on `tally`; fails if an object was free.
     #[inline]
     pub(crate) fn send_medium_home(
         &self,
@@ -429,6 +435,7 @@ impl<S: System> Arena<S> {
         let account = Account::new(tally);
         // What is given back for others is not given back to be taken again.
         let may_stay = mine.is_some();
+        let freer = mine.as_ref().map(|(heap, _)| *heap);
         match pushed {
             // No medium slab is kept by a heap.
             Pushed::Recorded | Pushed::Disturbing => {}
@@ -437,32 +444,32 @@ impl<S: System> Arena<S> {
                 Some((heap, MediumBins { at_hand, all_hot }))
                     if at_hand[class.medium_index()].bin.free == 0 =>
                 {
-                    self.set_medium_owner(g, if heap.is_exclusive() { heap.id() } else { 0 });
+                    self.take_medium_over(g, heap);
                     let (free, base) = (word.take().0, self.tables.address(g));
                     account.medium_came_home(-bytes_of(class, free), &self.tally);
                     all_hot.note_fetched(class, free.count_ones() as usize);
                     let bin = &mut at_hand[class.medium_index()].bin;
                     *bin = MediumBin::new(free, g, base, info.capacity.into());
                 }
-                _ if self.pool_own_slab(class, g) => {}
+                _ if self.pool_at_owner(class, g) => {}
                 _ => {
                     if !self.pool_slab(class, g, word) {
                         self.release_slab(class, g, &account);
                     }
                 }
             },
-            Pushed::Completed => {
-                self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);
-            }
+            Pushed::Completed => self.release_medium(freer, class, g, &account),
             Pushed::CompletedInPool if may_stay && self.leave_whole(class, g) => {}
             Pushed::CompletedInPool => {
                 self.unpool_slab(class, g);
-                self.release_medium(mine.map(|(heap, _)| heap), class, g, &account);
+                self.release_medium(freer, class, g, &account);
             }
         }
         Ok(account.total_released())
     }
 
+    /// Releases a slab of which every object is back, the last by a free of the thread with this
+    /// heap, which looks there for its next ones if it has taken from the slab last.
     fn release_medium(&self, heap: Option<&Heap>, class: Class, g: Granule, account: &Account) {
         match heap {
             Some(heap) if self.tag(g).owner() == heap.id() => {

@@ -76,7 +76,7 @@ impl Pool {
         entered.into()
     }
 
-    fn list(&self) -> List<'_> {
+    pub(crate) fn list(&self) -> List<'_> {
         List { lock: &self.lock, slabs: &self.slabs }
     }
 }
@@ -142,6 +142,20 @@ impl<S: System> Arena<S> {
         pooled
     }
 
+    /// Puts a claimed slab of medium objects last in a list that is whole and stays so, in the
+    /// background thread's tick of this number.
+    ///
+    /// # Safety
+    /// As for [`Arena::put_last`].
+    pub(crate) unsafe fn put_whole_last(&self, list: &List, g: Granule, tick: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (*self.local(g)).pooled_at = tick;
+            list.slabs.append(self, g);
+        }
+        self.word(g).mask().leave_in_pool();
+    }
+
     /// Counts a slab that was put into a pool, and notes when it is time for somebody to look at
     /// them. Threads that count at the same time may count one slab instead of two.
     fn note_pooled(&self, class: Class) {
@@ -176,7 +190,7 @@ impl<S: System> Arena<S> {
 
     /// Takes a slab off the pool's list that its last freer, the caller, has claimed there.
     pub(crate) fn unpool_slab(&self, class: Class, g: Granule) {
-        if !class.is_small() && self.unpool_own_slab(class, g) {
+        if !class.is_small() && self.unpool_at_owner(class, g) {
             return;
         }
         let pool = &self.pools[usize::from(class.0)];
@@ -218,7 +232,7 @@ impl<S: System> Arena<S> {
         let pool = &self.pools[usize::from(class.0)];
         // SAFETY: the lock is held.
         let shared = pool.lock.hold(|| unsafe { self.claim_whole_in(&pool.list(), class) });
-        shared.or_else(|| self.claim_whole_own_slab(class))
+        shared.or_else(|| self.claim_whole_slab_at_owner(class))
     }
 
     /// Claims a slab of medium objects that was left in a pool whole, if there is one in its list.

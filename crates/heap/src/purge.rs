@@ -311,6 +311,7 @@ impl<S: System> Arena<S> {
             unsafe { self.reclaim()? };
             // The slabs that came into pools by that are no sign of somebody at work.
             self.begin_tick(tick);
+            watch.kept = self.slabs_kept();
         }
         let demand = purge::demand(watch.claimed);
         let now = self.granules_in_use();

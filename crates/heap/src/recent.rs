@@ -72,11 +72,7 @@ impl Recent {
     /// Calls `claim` with each block of which so many granules in a row were released, and all that
     /// were released of it, the block that was used last first, until it claims some; those of the
     /// blocks of which it did not are forgotten.
-    fn claim_by(
-        &self,
-        count: u32,
-        claim: impl Fn(Block, u64) -> Option<Claim>,
-    ) -> Option<Claim> {
+    fn claim_by(&self, count: u32, claim: impl Fn(Block, u64) -> Option<Claim>) -> Option<Claim> {
         let last = self.last.load(Ordering::Relaxed) as usize;
         for n in 0..BLOCKS {
             let n = (last + BLOCKS - n) % BLOCKS;
@@ -99,7 +95,13 @@ impl Recent {
 
 impl<S: System> Arena<S> {
     /// Releases a slab whose objects the heap's thread has freed, so that every one is back.
-    pub(crate) fn release_own_slab(&self, heap: &Heap, class: Class, g: Granule, account: &Account) {
+    pub(crate) fn release_own_slab(
+        &self,
+        heap: &Heap,
+        class: Class,
+        g: Granule,
+        account: &Account,
+    ) {
         self.release_slab(class, g, account);
         // Where there is one thread what is free is in its cache, wherever it lies.
         if heap.is_exclusive() && !Alone::now().is_so() {
@@ -111,12 +113,7 @@ impl<S: System> Arena<S> {
     /// Claims so many granules in a row of those that a heap's thread has released last, if they
     /// are still free and dirty.
     #[inline(always)]
-    pub(crate) fn claim_recent(
-        &self,
-        count: u32,
-        heap: &Heap,
-        account: &Account,
-    ) -> Option<Claim> {
+    pub(crate) fn claim_recent(&self, count: u32, heap: &Heap, account: &Account) -> Option<Claim> {
         let has_any = heap.has_recent.load(Ordering::Relaxed);
         has_any.then(|| self.claim_some_of(&heap.recent, count, account))?
     }

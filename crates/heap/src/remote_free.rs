@@ -51,8 +51,7 @@ impl<S: System> Arena<S> {
             let tally = adopter.as_ref().map_or(&self.tally, |held| &held.heap().tally);
             // SAFETY: an adopter is the heap that the calling thread has leased, or a shared one,
             // whose bins its lock protects, which is held.
-            let mine =
-                adopter.map(|held| (held.heap(), unsafe { &mut *held.heap().medium.get() }));
+            let mine = adopter.map(|held| (held.heap(), unsafe { &mut *held.heap().medium.get() }));
             let bits = masks.fold(0, |all, (_, mask)| all | mask);
             return self.send_medium_home(class, g, bits, mine, tally);
         }

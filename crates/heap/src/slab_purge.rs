@@ -158,7 +158,7 @@ impl<S: System> Arena<S> {
             (g, self.put_into_pool(class, g, self.word(g).count()))
         } else {
             let shared = self.claim_slab_pooled_for(class, pooled_for, |g| self.word(g).mask());
-            let claimed = shared.or_else(|| self.claim_slab_in_own_pool_for(class, pooled_for));
+            let claimed = shared.or_else(|| self.claim_slab_at_owner_for(class, pooled_for));
             let Some(g) = claimed else { return false };
             let free = self.word(g).mask().free_objects();
             if self.note_claimed_from_pool(class, g) || free.count() == class.info().capacity.into()

@@ -26,7 +26,6 @@ use freehold_sys::System;
 #[repr(align(128))]
 pub(crate) struct WholeSlabs {
     granules: AtomicU32,
-    pub(crate) live: freehold_sync::atomic::AtomicUsize,
 }
 
 impl<S: System> Arena<S> {
@@ -37,6 +36,30 @@ impl<S: System> Arena<S> {
         if self.hardening.is_on() || !self.has_several_threads() {
             return false;
         }
+        let may_stay = self.count_whole(class, g);
+        if may_stay {
+            self.word(g).mask().leave_in_pool();
+        }
+        may_stay
+    }
+
+    /// Puts a slab that was left whole in another pool, from which the caller has claimed it, into
+    /// the shared one. Returns false if it cannot stay.
+    #[must_use]
+    pub(crate) fn leave_whole_here(&self, class: Class, g: Granule) -> bool {
+        let may_stay = self.count_whole(class, g);
+        if may_stay {
+            self.set_medium_owner(g, 0);
+            let pool = &self.pools[usize::from(class.0)];
+            // SAFETY: the lock is held, and the slab is claimed by the caller and in no list.
+            pool.lock.hold(|| unsafe { self.put_whole_last(&pool.list(), g, pool.tick()) });
+        }
+        may_stay
+    }
+
+    /// Counts a slab that is to stay somewhere whole, which the caller has claimed. Returns false
+    /// if there are too many.
+    fn count_whole(&self, class: Class, g: Granule) -> bool {
         let count = u32::from(class.info().granules);
         let most = retain::whole_slabs(self.about_in_use().used * GRANULE) / GRANULE;
         // Relaxed here and below: how many they are says how many may stay, and nothing else.
@@ -47,7 +70,6 @@ impl<S: System> Arena<S> {
         }
         // SAFETY: the slab is claimed by the caller.
         unsafe { (*self.local(g)).whole = true };
-        self.word(g).mask().leave_in_pool();
         true
     }
 

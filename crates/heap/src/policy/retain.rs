@@ -43,14 +43,38 @@ pub fn outbox_bytes(used: usize, outboxes: usize) -> usize {
 /// kept it, before it is kept again: where that is as a rule, letting go of it costs little then.
 pub const WAKES_UNKEPT: u8 = 15;
 
-/// How many granules of new slabs a heap may make before it looks again, when so many heaps have
-/// `kept` bytes of free objects in slabs of their own, and `used` bytes are in use: a quarter of
-/// that may be kept, or all of it to 8 MiB, within a bound, and half of what is left until then is
-/// for all heaps. None if it is to take a slab that another heap has.
-pub fn granules_beside_kept(kept: usize, used: usize, part: usize, heaps: usize) -> u32 {
-    let most = (used / part).max(used.min((32 << 20) / part)).min(64 << 20);
-    let granules = most.saturating_sub(kept) / GRANULE;
+/// Slabs of which a heap may make new ones although others have some with free objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slabs {
+    /// Those of small objects, which heaps keep.
+    Small,
+    /// Those of medium objects, in pools of the heaps' own.
+    Medium,
+}
+
+/// How many granules of new slabs a heap may make before it looks again, when there are so many
+/// heaps, when of so many bytes in use so many are free in slabs of heaps' own, and when so many
+/// were in use and not free at most lately. Of what is in use a quarter may be free when a slab of
+/// small objects is made, or all of it to 8 MiB, within a bound; and a sixteenth of that when it is
+/// one of medium objects, which is up to eight times as long. Besides that may be as much as takes
+/// a thirty-second more than the peak. Half of what is left until then is for all heaps. None if it
+/// is to take a slab that another heap has.
+pub fn granules_beside_spare(
+    slabs: Slabs,
+    (used, free, live_peak): (usize, usize, usize),
+    heaps: usize,
+) -> u32 {
+    let part = if slabs == Slabs::Small { 1 } else { 16 };
+    let most = (used / 4).max(used.min(8 << 20)).min(64 << 20) / part;
+    let again = (live_peak + live_peak / 32).saturating_sub(used);
+    let granules = most.saturating_sub(free).max(again) / GRANULE;
     if granules == 0 { 0 } else { (granules / 2 / heaps.max(1)).max(1) as u32 }
+}
+
+/// What is left of the most bytes that were live lately, when so many are, after a tick of the
+/// background thread: it is forgotten by halves in a fifth of a second.
+pub fn live_peak_after_tick(peak: usize, live: usize) -> usize {
+    peak - peak.saturating_sub(live) / 32
 }
 
 /// Bytes of medium objects that may wait for other threads, when `used` bytes are in use.
@@ -163,6 +187,13 @@ const HOT_BYTES: usize = 512 * 1024;
 /// Bytes of hot medium objects of a class that a heap may keep in any case, and at most.
 const HOT_BYTES_LEAST: usize = 32 * 1024;
 const HOT_BYTES_MOST: usize = 128 * 1024;
+
+/// Bytes of hot medium objects that a heap may keep where it turned out to need more, if it may set
+/// so many aside of small ones: where there is one thread twice as much, since of classes that may
+/// have more than at first none wait in the outbox besides.
+pub fn hot_bytes(set_aside: usize, has_several_threads: bool) -> usize {
+    if has_several_threads { set_aside } else { 2 * set_aside }
+}
 
 /// How many medium objects of a size a thread keeps hot, of at most `most`, when there are so many
 /// heaps.
@@ -398,6 +429,40 @@ mod tests {
             }
         }
         assert_eq!(hot(2560, 11, 1), 11);
+    }
+
+    #[test]
+    fn how_many_slabs_are_made_beside_others_follows_from_what_is_in_use_and_was_live() {
+        let mib = |n: usize| n << 20;
+        let small = |used, free, heaps| {
+            granules_beside_spare(Slabs::Small, (used, free, 0), heaps) as usize * GRANULE
+        };
+        assert_eq!((small(mib(10), mib(8), 2), small(mib(40), mib(8), 2)), (0, mib(2) / 4));
+        assert_eq!((small(mib(40), mib(10), 2), small(mib(10_000), 0, 1)), (0, mib(64) / 2));
+        assert_eq!(small(mib(1), mib(1), 2), 0);
+        // As long as there is room each heap may make one.
+        assert_eq!(small(mib(10), mib(8) - GRANULE, 1000), GRANULE);
+        let medium = |used, free| {
+            granules_beside_spare(Slabs::Medium, (used, free, 0), 1) as usize * GRANULE
+        };
+        assert_eq!((medium(mib(128), mib(1)), medium(mib(128), mib(2))), (mib(1) / 2, 0));
+    }
+
+    #[test]
+    fn up_to_what_was_live_lately_slabs_are_made_whatever_is_free() {
+        let mib = |n: usize| n << 20;
+        let made = |used, peak| {
+            let seen = (used, used / 2, peak);
+            granules_beside_spare(Slabs::Medium, seen, 1) as usize * GRANULE
+        };
+        assert_eq!((made(mib(64), mib(64)), made(mib(64), mib(96))), (mib(1), mib(35) / 2));
+        assert_eq!(made(mib(64), mib(62)), 0);
+        let forget = |&peak: &usize| Some(live_peak_after_tick(peak, mib(10)));
+        let peaks: Vec<_> = core::iter::successors(Some(mib(30)), forget).take(200).collect();
+        assert!(peaks.is_sorted_by(|one, next| one >= next));
+        assert!(peaks[21] > mib(20) && peaks[23] < mib(20), "{peaks:?}");
+        assert_eq!(peaks[199] >> 20, 10);
+        assert_eq!(live_peak_after_tick(mib(5), mib(10)), mib(5));
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn what_stays_hot_is_bounded_for_each_size_and_for_all_together() {
         thread.cache.at_hand(class).saturating_sub(11 + slab) * class.size()
     };
     let all: usize = sizes.into_iter().map(bytes).sum();
-    assert!(all <= retain::depot_bytes(0, 1), "{all} bytes");
+    assert!(all <= retain::hot_bytes(retain::depot_bytes(0, 1), false), "{all} bytes");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::support::{Estate, Random, Thread, check, fill};
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::GRANULE;
 use freehold_heap::magazine::ROUNDS;
-use freehold_heap::policy::retain::{WAKES_UNKEPT, slabs_beside_kept};
+use freehold_heap::policy::retain::WAKES_UNKEPT;
 use freehold_sys::fake::Fake;
 use std::collections::HashSet;
 
@@ -204,18 +204,6 @@ fn an_object_of_a_kept_slab_that_is_freed_twice_is_found_out() {
             one.free_all(all);
         }
     }
-}
-
-#[test]
-fn how_many_slabs_are_made_beside_kept_ones_follows_from_what_is_in_use() {
-    let mib = |n: usize| n << 20;
-    assert_eq!(slabs_beside_kept(mib(8), mib(10), 2), 0);
-    assert_eq!(slabs_beside_kept(mib(8), mib(40), 2), (mib(2) / GRANULE / 4) as u32);
-    assert_eq!(slabs_beside_kept(mib(10), mib(40), 2), 0);
-    assert_eq!(slabs_beside_kept(0, mib(10_000), 1), (mib(64) / GRANULE / 2) as u32);
-    assert_eq!(slabs_beside_kept(mib(1), mib(1), 2), 0);
-    // As long as there is room each heap may make one.
-    assert_eq!(slabs_beside_kept(mib(8) - GRANULE, mib(10), 1000), 1);
 }
 
 /// Whether a second free was found out, in what came of some frees.

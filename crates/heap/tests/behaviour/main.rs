@@ -13,6 +13,7 @@ mod keeping;
 mod large_runs;
 mod many_threads;
 mod one_thread;
+mod own_pools;
 mod parcels;
 mod populating;
 mod reclaiming;
