@@ -435,12 +435,12 @@ impl<S: System> Arena<S> {
         let account = Account::new(tally);
         // What is given back for others is not given back to be taken again.
         let may_stay = mine.is_some();
-        let freer = mine.as_ref().map(|(heap, _)| *heap);
+        let (freer, bins) = mine.unzip();
         match pushed {
             // No medium slab is kept by a heap.
             Pushed::Recorded | Pushed::Disturbing => {}
             Pushed::Refused => return Err(()),
-            Pushed::Woken => match mine {
+            Pushed::Woken => match freer.zip(bins) {
                 Some((heap, MediumBins { at_hand, all_hot }))
                     if at_hand[class.medium_index()].bin.free == 0 =>
                 {

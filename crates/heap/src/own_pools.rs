@@ -150,28 +150,38 @@ impl<S: System> Arena<S> {
 
     /// Claims a slab of medium objects for a heap to take from, if there is one in a pool: in its
     /// own, the shared one, or another heap's, if it is not to make one instead.
+    #[inline(always)]
     pub(crate) fn claim_medium_slab(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        let has_own = heap.is_exclusive() && self.has_several_threads();
-        let own = if has_own { self.claim_own(heap, class, |_| true) } else { None };
-        let g = own.or_else(|| self.claim_pooled_slab(class, |g| self.word(g).mask()));
-        let g = match g {
-            None if has_own => self.claim_own_of_others(heap, class),
-            g => g,
+        let g = if heap.is_exclusive() && self.has_several_threads() {
+            self.claim_first_of_own(heap, class)
+        } else {
+            self.claim_pooled_slab(class, |g| self.word(g).mask())
         }?;
         self.note_claimed_from_pool(class, g);
-        // SAFETY: the slab is the caller's, who will take objects from it.
-        unsafe { (*self.local(g)).purged = 0 };
         Some(g)
     }
 
-    /// Claims a slab in the pool of another heap, the first that has one.
+    /// Likewise, for a heap that has pools of its own. Apart from what every process runs.
     #[inline(never)]
-    fn claim_own_of_others(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        if self.may_make_medium_slab(heap, class.info().granules.into()) {
-            return None;
+    fn claim_first_of_own(&self, heap: &Heap, class: Class) -> Option<Granule> {
+        let own = self.claim_own(heap, class, |_| true).inspect(|&g| {
+            // SAFETY: the slab is the caller's, who will take objects from it.
+            unsafe { (*self.local(g)).purged = 0 };
+        });
+        let own = own.or_else(|| self.claim_pooled_slab(class, |g| self.word(g).mask()));
+        if own.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
+            return own;
         }
-        let mut others = self.all_heaps().filter(|other| other.id() != heap.id());
-        others.find_map(|other| self.claim_own(other, class, |_| true))
+        for other in self.all_heaps() {
+            if other.id() != heap.id()
+                && let Some(g) = self.claim_own(other, class, |_| true)
+            {
+                // SAFETY: as above.
+                unsafe { (*self.local(g)).purged = 0 };
+                return Some(g);
+            }
+        }
+        None
     }
 
     /// Claims a slab that has been in a heap's own pool for so many ticks: for the background
@@ -183,17 +193,28 @@ impl<S: System> Arena<S> {
     ) -> Option<Granule> {
         // SAFETY: the lock, which is held, protects what is read here of slabs in the list.
         let since = |g| last.saturating_sub(unsafe { (*self.local(g)).pooled_at });
-        self.all_heaps().find_map(|heap| self.claim_own(heap, class, |g| since(g) >= ticks))
+        for heap in self.all_heaps() {
+            if let Some(g) = self.claim_own(heap, class, |g| since(g) >= ticks) {
+                return Some(g);
+            }
+        }
+        None
     }
 
     /// Claims a slab that was left whole in a heap's own pool, if there is one.
     pub(crate) fn claim_whole_slab_at_owner(&self, class: Class) -> Option<Granule> {
-        self.all_heaps().find_map(|heap| {
+        for heap in self.all_heaps() {
             let pool = heap.own_pool(class);
-            pool.slabs.first()?;
+            if pool.slabs.first().is_none() {
+                continue;
+            }
             // SAFETY: the lock is held.
-            pool.lock.hold(|| unsafe { self.claim_whole_in(&pool, class) })
-        })
+            let g = pool.lock.hold(|| unsafe { self.claim_whole_in(&pool, class) });
+            if g.is_some() {
+                return g;
+            }
+        }
+        None
     }
 
     /// Moves all that is in a heap's own pools to the shared ones. If nobody leases it any longer

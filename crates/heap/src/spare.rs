@@ -38,8 +38,10 @@ impl Spare {
 impl<S: System> Arena<S> {
     /// Looks at a line of each heap.
     fn spare(&self) -> Spare {
-        let kept: usize = self.all_heaps().map(Heap::bytes_kept).sum();
-        let free = kept + Tally::free_medium(self.every_tally());
+        let mut free = Tally::free_medium(self.every_tally());
+        for heap in self.all_heaps() {
+            free += heap.bytes_kept();
+        }
         Spare { used: self.about_in_use().used * GRANULE, free }
     }
 

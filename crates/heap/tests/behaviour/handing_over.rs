@@ -38,7 +38,7 @@ fn claim_and_free(
     // Threads that have taken nothing do not make several.
     let own = freer.alloc(100).unwrap();
     freer.free(own);
-    let first = alloc_some(maker, 300, size);
+    let first = alloc_some(maker, 250, size);
     freer.free_all(first);
 }
 
