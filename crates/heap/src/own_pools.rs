@@ -49,13 +49,16 @@ pub(crate) struct OwnPooling {
     /// Granules of medium slabs that may be made before it is looked again how much others have.
     /// Used by the leaseholder alone.
     pub(crate) left: AtomicU32,
+    /// Granules of whole slabs that stay there.
+    whole: AtomicU32,
 }
 
 impl OwnPooling {
     /// That of pools with nothing in them.
     pub(crate) fn new() -> Self {
         let lock = Lock::new(order::POOL);
-        Self { lock, entered: AtomicU32::new(0), left: AtomicU32::new(0) }
+        let [entered, left, whole] = [const { AtomicU32::new(0) }; 3];
+        Self { lock, entered, left, whole }
     }
 }
 
@@ -63,6 +66,11 @@ impl Heap {
     /// Its own pool of a medium class.
     fn own_pool(&self, class: Class) -> List<'_> {
         List { lock: &self.own_pooling.lock, slabs: &self.own_pools[class.medium_index()] }
+    }
+
+    /// Granules of whole slabs that stay in its own pools.
+    pub(crate) fn whole_granules(&self) -> &AtomicU32 {
+        &self.own_pooling.whole
     }
 
     /// Slabs that have come into its own pools, ever.
@@ -73,7 +81,7 @@ impl Heap {
 
 impl<S: System> Arena<S> {
     /// The heap that a slab of medium objects names. For who has claimed it.
-    fn medium_owner(&self, g: Granule) -> Option<&Heap> {
+    pub(crate) fn medium_owner(&self, g: Granule) -> Option<&Heap> {
         let owner = self.tag(g).owner();
         (owner != 0).then(|| self.heap(owner))
     }

@@ -42,7 +42,7 @@ impl<S: System> Arena<S> {
         for heap in self.all_heaps() {
             free += heap.bytes_kept();
         }
-        Spare { used: self.about_in_use().used * GRANULE, free }
+        Spare { used: self.granules_in_use().used * GRANULE, free }
     }
 
     /// Whether a heap may make a new slab of small objects. For who holds its lock.

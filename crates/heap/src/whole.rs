@@ -6,7 +6,8 @@
 //! they are, with all their objects free, for who comes for a slab of the class next.
 //!
 //! They are in use as far as everybody else can tell. So they are bounded in bytes, all classes
-//! together (`policy/retain.rs`); the background thread releases those that nobody has claimed for
+//! together (`policy/retain.rs`), those in the shared pools, and those in heaps' own with a share
+//! for each; the background thread releases those that nobody has claimed for
 //! a while, and all when the program rests, as does who trims or finds no memory. In a
 //! process of one thread, and in hardened mode, none stay.
 //!
@@ -21,7 +22,8 @@ use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, Ordering};
 use freehold_sys::System;
 
-/// Granules of whole slabs in pools. Written often: apart from what is read all the time.
+/// Granules of whole slabs in the shared pools. Written often: apart from what is read all the
+/// time.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct WholeSlabs {
@@ -47,9 +49,9 @@ impl<S: System> Arena<S> {
     /// the shared one. Returns false if it cannot stay.
     #[must_use]
     pub(crate) fn leave_whole_here(&self, class: Class, g: Granule) -> bool {
+        self.set_medium_owner(g, 0);
         let may_stay = self.count_whole(class, g);
         if may_stay {
-            self.set_medium_owner(g, 0);
             let pool = &self.pools[usize::from(class.0)];
             // SAFETY: the lock is held, and the slab is claimed by the caller and in no list.
             pool.lock.hold(|| unsafe { self.put_whole_last(&pool.list(), g, pool.tick()) });
@@ -61,11 +63,12 @@ impl<S: System> Arena<S> {
     /// if there are too many.
     fn count_whole(&self, class: Class, g: Granule) -> bool {
         let count = u32::from(class.info().granules);
-        let most = retain::whole_slabs(self.about_in_use().used * GRANULE) / GRANULE;
+        let (granules, heaps) = self.whole_beside(g);
+        let most = retain::whole_slabs(self.about_in_use().used * GRANULE) / GRANULE / heaps;
         // Relaxed here and below: how many they are says how many may stay, and nothing else.
-        let before = self.whole.granules.fetch_add(count, Ordering::Relaxed);
+        let before = granules.fetch_add(count, Ordering::Relaxed);
         if (before + count) as usize > most {
-            self.whole.granules.fetch_sub(count, Ordering::Relaxed);
+            granules.fetch_sub(count, Ordering::Relaxed);
             return false;
         }
         // SAFETY: the slab is claimed by the caller.
@@ -74,14 +77,25 @@ impl<S: System> Arena<S> {
     }
 
     /// Notes that the caller has claimed a slab from its pool. Returns whether it was left there
-    /// whole.
+    /// whole. (Apart from what every process runs.)
+    #[inline(never)]
     pub(crate) fn note_claimed_from_pool(&self, class: Class, g: Granule) -> bool {
         // SAFETY: the slab is claimed by the caller.
         let was_whole = unsafe { core::mem::take(&mut (*self.local(g)).whole) };
         if was_whole {
-            self.whole.granules.fetch_sub(class.info().granules.into(), Ordering::Relaxed);
+            let (granules, _) = self.whole_beside(g);
+            granules.fetch_sub(class.info().granules.into(), Ordering::Relaxed);
         }
         was_whole
+    }
+
+    /// How many granules of whole slabs are in the pool that a slab is in, which the caller has
+    /// claimed there, and how many such pools there are: heaps' own, or the shared one.
+    fn whole_beside(&self, g: Granule) -> (&AtomicU32, usize) {
+        match self.medium_owner(g) {
+            Some(heap) => (heap.whole_granules(), self.leases.exclusive_made().max(1).into()),
+            None => (&self.whole.granules, 1),
+        }
     }
 
     /// Releases all whole slabs in pools.

@@ -55,18 +55,18 @@ pub enum Slabs {
 /// How many granules of new slabs a heap may make before it looks again, when there are so many
 /// heaps, when of so many bytes in use so many are free in slabs of heaps' own, and when so many
 /// were in use and not free at most lately. Of what is in use a quarter may be free when a slab of
-/// small objects is made, or all of it to 8 MiB, within a bound; and a sixteenth of that when it is
-/// one of medium objects, which is up to eight times as long. Besides that may be as much as takes
-/// a thirty-second more than the peak. Half of what is left until then is for all heaps. None if it
-/// is to take a slab that another heap has.
+/// small objects is made, or all of it to 8 MiB, within a bound; and a sixty-fourth of that when it
+/// is one of medium objects, which is up to eight times as long, and is woken by few. Besides that
+/// may be as much as takes a sixty-fourth more than the peak. Half of what is left until then is
+/// for all heaps. None if it is to take a slab that another heap has.
 pub fn granules_beside_spare(
     slabs: Slabs,
     (used, free, live_peak): (usize, usize, usize),
     heaps: usize,
 ) -> u32 {
-    let part = if slabs == Slabs::Small { 1 } else { 16 };
+    let part = if slabs == Slabs::Small { 1 } else { 64 };
     let most = (used / 4).max(used.min(8 << 20)).min(64 << 20) / part;
-    let again = (live_peak + live_peak / 32).saturating_sub(used);
+    let again = (live_peak + live_peak / 64).saturating_sub(used);
     let granules = most.saturating_sub(free).max(again) / GRANULE;
     if granules == 0 { 0 } else { (granules / 2 / heaps.max(1)).max(1) as u32 }
 }
@@ -445,7 +445,7 @@ mod tests {
         let medium = |used, free| {
             granules_beside_spare(Slabs::Medium, (used, free, 0), 1) as usize * GRANULE
         };
-        assert_eq!((medium(mib(128), mib(1)), medium(mib(128), mib(2))), (mib(1) / 2, 0));
+        assert_eq!((medium(mib(512), mib(0)), medium(mib(512), mib(1))), (mib(1) / 2, 0));
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
             let seen = (used, used / 2, peak);
             granules_beside_spare(Slabs::Medium, seen, 1) as usize * GRANULE
         };
-        assert_eq!((made(mib(64), mib(64)), made(mib(64), mib(96))), (mib(1), mib(35) / 2));
+        assert_eq!((made(mib(64), mib(64)), made(mib(64), mib(128))), (mib(1) / 2, mib(33)));
         assert_eq!(made(mib(64), mib(62)), 0);
         let forget = |&peak: &usize| Some(live_peak_after_tick(peak, mib(10)));
         let peaks: Vec<_> = core::iter::successors(Some(mib(30)), forget).take(200).collect();

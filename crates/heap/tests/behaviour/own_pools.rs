@@ -82,7 +82,7 @@ fn what_another_thread_has_freed_is_there_for_who_took_it() {
         let thirds = allocate(&mut third, size, 1);
         // Threads that have taken nothing do not make several.
         let own = freer.alloc(size).unwrap();
-        let ones = allocate(&mut one, size, 200);
+        let ones = allocate(&mut one, size, 400);
         let slabs = slabs_of(&estate, &ones);
         let stay = free_but_one(&estate, &mut freer, ones);
         let more = allocate(&mut third, size, 2);
