@@ -163,7 +163,7 @@ impl<S: System> Arena<S> {
         let g = if heap.is_exclusive() && self.has_several_threads() {
             self.claim_first_of_own(heap, class)
         } else {
-            self.claim_pooled_slab(class, |g| self.word(g).mask())
+            self.claim_pooled_medium(class)
         }?;
         self.note_claimed_from_pool(class, g);
         Some(g)
@@ -176,7 +176,7 @@ impl<S: System> Arena<S> {
             // SAFETY: the slab is the caller's, who will take objects from it.
             unsafe { (*self.local(g)).purged = 0 };
         });
-        let own = own.or_else(|| self.claim_pooled_slab(class, |g| self.word(g).mask()));
+        let own = own.or_else(|| self.claim_pooled_medium(class));
         if own.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
             return own;
         }

@@ -214,6 +214,12 @@ impl<S: System> Arena<S> {
         Some(g)
     }
 
+    /// Likewise, a slab of medium objects.
+    #[inline(never)]
+    pub(crate) fn claim_pooled_medium(&self, class: Class) -> Option<Granule> {
+        self.claim_pooled_slab(class, |g| self.word(g).mask())
+    }
+
     /// Claims the slab that has been in the pool longest, if it has been there for so many ticks:
     /// for the background thread, whose last tick has this number.
     pub(crate) fn claim_slab_pooled_for<'a, L: Ledger + 'a>(

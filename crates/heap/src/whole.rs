@@ -77,8 +77,7 @@ impl<S: System> Arena<S> {
     }
 
     /// Notes that the caller has claimed a slab from its pool. Returns whether it was left there
-    /// whole. (Apart from what every process runs.)
-    #[inline(never)]
+    /// whole.
     pub(crate) fn note_claimed_from_pool(&self, class: Class, g: Granule) -> bool {
         // SAFETY: the slab is claimed by the caller.
         let was_whole = unsafe { core::mem::take(&mut (*self.local(g)).whole) };
