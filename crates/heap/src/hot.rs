@@ -534,6 +534,22 @@ mod tests {
     }
 
     #[test]
+    fn an_object_with_the_same_place_as_a_hot_one_is_told_from_it_and_has_no_room() {
+        let mut only = Only::up_to(NEAR);
+        let hot = 0x1234 << 11;
+        assert!(only.all.has_place(hot) && only.keep(hot));
+        for far in 1..128 {
+            let other = hot + far * (FILTER_PLACES << UNIT_SHIFT);
+            assert!(!only.all.may_have(other) && !only.all.has_place(other));
+            assert!(only.all.has_no_room(&only.hot, other) && !only.keep(other));
+        }
+        assert!(only.all.may_have(hot) && !only.all.has_no_room(&only.hot, hot));
+        // So far away it is taken for that one, until it is looked for.
+        let other = hot + 128 * (FILTER_PLACES << UNIT_SHIFT);
+        assert!(only.all.may_have(other) && !only.has(other) && !only.keep(other));
+    }
+
+    #[test]
     fn a_class_that_was_not_used_since_it_was_looked_at_is_found_in_turn() {
         let mut only = Only::up_to(NEAR);
         let mut hots: Vec<_> = (0..MEDIUM_CLASSES).map(|_| Hot::NONE).collect();

@@ -122,7 +122,8 @@ impl<S: System> Arena<S> {
             }
             is_in
         });
-        if entered.load(Ordering::Relaxed).is_multiple_of(SLABS_WORTH_A_THREAD)
+        if is_in
+            && entered.load(Ordering::Relaxed).is_multiple_of(SLABS_WORTH_A_THREAD)
             && !self.is_helped()
             && !self.help_wanted.load(Ordering::Relaxed)
         {

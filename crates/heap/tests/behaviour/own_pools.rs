@@ -174,6 +174,23 @@ fn whoever_frees_the_last_object_of_such_a_slab_releases_it() {
 }
 
 #[test]
+fn what_there_is_no_room_for_among_many_hot_ones_waits_nowhere() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let (size, class) = (16_000, Class::of_medium(16_000));
+    for _ in 0..12 {
+        let objects: Vec<_> = (0..1000).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+    }
+    let at_hand = thread.cache.at_hand(class);
+    assert!(at_hand < 600, "all {at_hand} stay hot");
+    // SAFETY: the test's only thread is here.
+    let out = unsafe { estate.arena().check() }.objects_out;
+    // But for what went before there might be as many.
+    assert!(out - at_hand < 40, "{} are neither at home nor at hand", out - at_hand);
+}
+
+#[test]
 fn more_than_may_stay_hot_goes_home_by_the_lot_and_all_of_it_is_there_again() {
     // So much that some lie as far apart as the filter reaches.
     for (size, count) in [(3000, 20_000), (16_000, 4000), (MEDIUM_MAX, 3000)] {
