@@ -103,10 +103,13 @@ impl<'a, S: System> Thread<'a, S> {
                         Ok(()) => return Ok(()),
                         Err(Some(n)) => {
                             let place = arena.numbered(address, n);
-                            let posted = match cache.hand_over_medium(arena, place, address) {
-                                Posted::No => cache.post_medium(arena, place, address),
-                                posted => posted,
-                            };
+                            let mut posted = cache.hand_over_medium(arena, place, address);
+                            if posted == Posted::No {
+                                if cache.keep_medium_instead(arena, place.class, address) {
+                                    return Ok(());
+                                }
+                                posted = cache.post_medium(arena, place, address);
+                            }
                             match posted {
                                 Posted::Done => return Ok(()),
                                 Posted::Alone if cache.send_medium_alone(arena, place) => {

@@ -212,7 +212,7 @@ fn where_another_thread_freed_an_object_its_place_may_be_of_another_size() {
         let others: Vec<_> = (0..1000).map(|_| second.alloc(after).unwrap()).collect();
         let again: Vec<_> =
             others.iter().copied().filter(|other| objects.contains(other)).collect();
-        assert!(again.len() > 10, "{} of {before} bytes, then {after}", again.len());
+        assert!(again.len() > 5, "{} of {before} bytes, then {after}", again.len());
         first.free_all(again.iter().copied());
         let taken: Vec<_> = (0..100).map(|_| first.alloc(before).unwrap()).collect();
         for &address in &taken {
