@@ -103,11 +103,12 @@ fn of_much_that_is_free_others_take_instead_of_new_slabs() {
         let estate = Estate::new(Fake::new());
         let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
         let bytes = usize::from(Class::of_medium(size).info().granules) * GRANULE;
+        let mut others = allocate(&mut other, size, 1);
         let ones = allocate(&mut one, size, (64 << 20) / bytes);
         let slabs = slabs_of(&estate, &ones);
         let stay = free_but_one(&estate, &mut one, ones);
         let before = used(&estate);
-        let others = allocate(&mut other, size, (16 << 20) / bytes);
+        others.extend(allocate(&mut other, size, (16 << 20) / bytes));
         let grown = used(&estate).saturating_sub(before);
         assert!(grown <= 4 << 20, "size {size}: {grown} bytes more");
         let taken = slabs_of(&estate, &others).intersection(&slabs).count();
@@ -142,9 +143,15 @@ fn what_nobody_has_taken_for_long_is_there_for_others() {
         let estate = Estate::new(Fake::new());
         let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
         let mut others = allocate(&mut other, size, 1);
+        // So much is live for a while that the other may make slabs later.
+        let much = one.alloc(64 << 20).unwrap();
         let ones = allocate(&mut one, size, 20);
+        one.free(much);
         let slabs = slabs_of(&estate, &ones);
         let stay = free_but_one(&estate, &mut one, ones);
+        let more = allocate(&mut other, size, 2);
+        assert!(slabs_of(&estate, &more).is_disjoint(&slabs), "size {size}: not for long");
+        others.extend(more);
         estate.arena().purge_within_slabs();
         check(&estate);
         let more = allocate(&mut other, size, 15);
