@@ -370,15 +370,16 @@ impl<S: System> Arena<S> {
     fn find_medium_slab(&self, heap: &Heap, class: Class, account: &Account) -> Option<MediumBin> {
         let capacity = class.info().capacity.into();
         if let Some(g) = self.claim_medium_slab(heap, class) {
-            self.take_medium_over(g, heap);
-            let free = self.word(g).mask().take().0;
-            account.medium_came_home(-bytes_of(class, free), &self.tally);
-            return Some(MediumBin::new(free, g, self.tables.address(g), capacity));
+            return Some(self.take_all_of(g, heap, class, account));
         }
         let granules = class.info().granules;
         let recent = self.claim_recent(granules.into(), heap, account);
         let claim =
-            recent.or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account))?;
+            recent.or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account));
+        let Some(claim) = claim else {
+            let g = self.claim_own_of_others(heap, class)?;
+            return Some(self.take_all_of(g, heap, class, account));
+        };
         let g = claim.granule;
         for i in 0..granules {
             self.tag(g.plus(i.into())).set(class.0, i);
@@ -394,6 +395,15 @@ impl<S: System> Arena<S> {
         }
         let untouched = if fresh { 0 } else { capacity };
         Some(MediumBin::new(everything(class), g, self.tables.address(g), untouched))
+    }
+
+    /// Takes all that is free of a slab which the caller has claimed from a pool.
+    #[inline(never)]
+    fn take_all_of(&self, g: Granule, heap: &Heap, class: Class, account: &Account) -> MediumBin {
+        self.take_medium_over(g, heap);
+        let free = self.word(g).mask().take().0;
+        account.medium_came_home(-bytes_of(class, free), &self.tally);
+        MediumBin::new(free, g, self.tables.address(g), class.info().capacity.into())
     }
 
     /// Returns bits to a slab's word, and does what the push asks for. `mine` are the heap of the
@@ -466,17 +476,6 @@ impl<S: System> Arena<S> {
             }
         }
         Ok(account.total_released())
-    }
-
-    /// Releases a slab of which every object is back, the last by a free of the thread with this
-    /// heap, which looks there for its next ones if it has taken from the slab last.
-    fn release_medium(&self, heap: Option<&Heap>, class: Class, g: Granule, account: &Account) {
-        match heap {
-            Some(heap) if self.tag(g).owner() == heap.id() => {
-                self.release_own_slab(heap, class, g, account);
-            }
-            _ => self.release_slab(class, g, account),
-        }
     }
 
     /// Notes that a heap's leaseholder has nothing at hand of a class, of which some is fetched

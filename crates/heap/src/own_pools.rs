@@ -181,12 +181,20 @@ impl<S: System> Arena<S> {
         if own.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
             return own;
         }
+        self.claim_own_of_others(heap, class)
+    }
+
+    /// Claims a slab in the pool of another heap, the first that has one: also for who finds no
+    /// memory for a new one.
+    #[inline(never)]
+    pub(crate) fn claim_own_of_others(&self, heap: &Heap, class: Class) -> Option<Granule> {
         for other in self.all_heaps() {
             if other.id() != heap.id()
                 && let Some(g) = self.claim_own(other, class, |_| true)
             {
-                // SAFETY: as above.
+                // SAFETY: the slab is the caller's, who will take objects from it.
                 unsafe { (*self.local(g)).purged = 0 };
+                self.note_claimed_from_pool(class, g);
                 return Some(g);
             }
         }
@@ -224,6 +232,23 @@ impl<S: System> Arena<S> {
             }
         }
         None
+    }
+
+    /// Releases a slab of which every object is back, the last by a free of the thread with this
+    /// heap, which looks there for its next ones if it has taken from the slab last.
+    pub(crate) fn release_medium(
+        &self,
+        heap: Option<&Heap>,
+        class: Class,
+        g: Granule,
+        account: &Account,
+    ) {
+        match heap {
+            Some(heap) if self.tag(g).owner() == heap.id() => {
+                self.release_own_slab(heap, class, g, account);
+            }
+            _ => self.release_slab(class, g, account),
+        }
     }
 
     /// Moves all that is in a heap's own pools to the shared ones. If nobody leases it any longer

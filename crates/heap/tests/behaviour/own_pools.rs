@@ -120,6 +120,25 @@ fn of_much_that_is_free_others_take_instead_of_new_slabs() {
 }
 
 #[test]
+fn where_there_is_no_memory_for_a_new_slab_others_take_what_is_free() {
+    for size in SIZES {
+        let estate = Estate::new(Fake::new().with_address_space(48 << 20));
+        let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
+        let mut others = allocate(&mut other, size, 1);
+        // All that there is, so that as much was live.
+        let ones: Vec<_> = core::iter::from_fn(|| one.alloc(size)).collect();
+        let slabs = slabs_of(&estate, &ones);
+        let stay = free_but_one(&estate, &mut one, ones.clone());
+        others.extend(core::iter::from_fn(|| other.alloc(size)));
+        let taken = slabs_of(&estate, &others).intersection(&slabs).count();
+        assert!(taken * 10 >= slabs.len() * 9, "size {size}: {taken} of {}", slabs.len());
+        one.free_all(stay);
+        other.free_all(others);
+        check(&estate);
+    }
+}
+
+#[test]
 fn what_an_ended_thread_had_is_there_for_others() {
     for size in SIZES {
         let estate = Estate::new(Fake::new());
