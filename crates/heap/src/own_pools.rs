@@ -11,7 +11,7 @@
 //! * a slab in such a pool is in the same state as one in the shared pool: who frees the last
 //!   object takes it out;
 //! * who finds nothing in both takes from another heap's, unless a new slab is to be made
-//!   ([`Arena::may_make_slab`]);
+//!   ([`Arena::may_make_slab`]) and there is memory for it;
 //! * what has waited for long goes into the shared pool with a tick of the background thread, all
 //!   of it when the program is at rest, or when the thread ends.
 //!
