@@ -12,8 +12,10 @@ use crate::cache::ThreadCache;
 use crate::class::Class;
 use crate::free::InSlab;
 use crate::heap::Heap;
+use crate::invalid::Invalid;
 use crate::layout::Granule;
 use crate::medium::MediumBins;
+use crate::tally::Tally;
 use freehold_sys::System;
 
 /// How many objects go at once.
@@ -42,7 +44,14 @@ impl Evicted {
 
 impl<S: System> Arena<S> {
     /// Sends the hot objects of a class home that were freed last. Returns the granules released.
-    fn evict(&self, heap: &Heap, bins: &mut MediumBins, class: Class) -> u32 {
+    /// Calls `twice` with what was free already.
+    fn evict(
+        &self,
+        heap: &Heap,
+        bins: &mut MediumBins,
+        class: Class,
+        twice: &mut dyn FnMut(Invalid),
+    ) -> u32 {
         let mut evicted = Evicted { slabs: [(Granule(0), 0); EVICTED], count: 0 };
         for _ in 0..EVICTED {
             let Some(object) = bins.pop_hot(class) else { break };
@@ -55,17 +64,42 @@ impl<S: System> Arena<S> {
         }
         let mut released = 0;
         for &(slab, bits) in &evicted.slabs[..evicted.count] {
-            // A second free that is found out now stays unnamed: it was no free of these.
-            let sent = self.send_medium_home(class, slab, bits, Some((heap, bins)), &heap.tally);
-            released += sent.unwrap_or(0);
+            let (these, mine) = ((class, slab, bits), Some((heap, &mut *bins)));
+            released += self.send_hot_home(these, mine, &heap.tally, twice);
         }
         released
+    }
+
+    /// Returns hot objects of a slab to it: bits of its word. Returns the granules released. An
+    /// object that another thread has freed as well may be free there by now: `twice` is called
+    /// with it, and the others go home all the same. The rest is as for
+    /// [`Arena::send_medium_home`].
+    pub(crate) fn send_hot_home(
+        &self,
+        (class, slab, bits): (Class, Granule, u64),
+        mut mine: Option<(&Heap, &mut MediumBins)>,
+        tally: &Tally,
+        twice: &mut dyn FnMut(Invalid),
+    ) -> u32 {
+        let mut send = |bits| {
+            let mine = mine.as_mut().map(|(heap, bins)| (*heap, &mut **bins));
+            self.send_medium_home(class, slab, bits, mine, tally)
+        };
+        if let Ok(released) = send(bits) {
+            return released;
+        }
+        let free = bits & self.word(slab).mask().free_now().0;
+        // Who takes from the slab may have taken it since: then it is one of those.
+        let number = if free == 0 { bits } else { free }.trailing_zeros() as usize;
+        twice(Invalid::FreedTwice { address: self.tables.address(slab) + number * class.size() });
+        if bits == free { 0 } else { send(bits & !free).unwrap_or(0) }
     }
 }
 
 impl ThreadCache {
     /// Keeps a medium object for which there seemed to be no room, if there is some once others
-    /// have gone home for it. It starts at `address`, and is not known to be free.
+    /// have gone home for it. It starts at `address`, and is not known to be free. Calls `twice`
+    /// with each of those others that another thread has freed as well.
     ///
     /// # Safety
     /// As for [`ThreadCache::free_slow`]; it is of this class.
@@ -76,12 +110,13 @@ impl ThreadCache {
         arena: &Arena<S>,
         class: Class,
         address: usize,
+        mut twice: impl FnMut(Invalid),
     ) -> bool {
         let (Some(heap), Some(bins)) = (self.heap(), self.medium_bins()) else { return false };
         if !bins.is_crowded(class) || !bins.has_place(address) {
             return false;
         }
-        let released = arena.evict(heap, bins, class);
+        let released = arena.evict(heap, bins, class, &mut twice);
         let kept = bins.keep_hot(class, address);
         self.note_released(arena, released);
         kept

@@ -400,7 +400,10 @@ impl<S: System> Arena<S> {
     /// Takes all that is free of a slab which the caller has claimed from a pool.
     #[inline(never)]
     fn take_all_of(&self, g: Granule, heap: &Heap, class: Class, account: &Account) -> MediumBin {
+        self.note_claimed_from_pool(class, g);
         self.take_medium_over(g, heap);
+        // SAFETY: the slab is the caller's, until the next line.
+        unsafe { (*self.local(g)).purged = 0 };
         let free = self.word(g).mask().take().0;
         account.medium_came_home(-bytes_of(class, free), &self.tally);
         MediumBin::new(free, g, self.tables.address(g), class.info().capacity.into())
@@ -558,32 +561,11 @@ impl<S: System> Arena<S> {
             same.for_each(|(_, bit)| bits |= core::mem::take(bit));
             // Those that were taken along have no bits left.
             if bits != 0 {
-                released += self.send_hot_home(class, slab, bits, twice);
+                released += self.send_hot_home((class, slab, bits), None, &self.tally, twice);
             }
             rest = others;
         }
         released
-    }
-
-    /// Returns hot objects of a slab to it: bits of its word. Returns the granules released. An
-    /// object that another thread has freed as well may be free there by now: `twice` is called
-    /// with it, and the others go home all the same.
-    fn send_hot_home(
-        &self,
-        class: Class,
-        slab: Granule,
-        bits: u64,
-        twice: &mut dyn FnMut(Invalid),
-    ) -> u32 {
-        let send = |bits| self.send_medium_home(class, slab, bits, None, &self.tally);
-        if let Ok(released) = send(bits) {
-            return released;
-        }
-        let free = bits & self.word(slab).mask().free_now().0;
-        // Who takes from the slab may have taken it since: then it is one of those.
-        let number = if free == 0 { bits } else { free }.trailing_zeros() as usize;
-        twice(Invalid::FreedTwice { address: self.tables.address(slab) + number * class.size() });
-        if bits == free { 0 } else { send(bits & !free).unwrap_or(0) }
     }
 
     /// Gives out a medium object from a heap whose lock is held because it is shared.

@@ -161,25 +161,20 @@ impl<S: System> Arena<S> {
     /// own, the shared one, or another heap's, if it is not to make one instead.
     #[inline(always)]
     pub(crate) fn claim_medium_slab(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        let g = if heap.is_exclusive() && self.has_several_threads() {
+        if heap.is_exclusive() && self.has_several_threads() {
             self.claim_first_of_own(heap, class)
         } else {
             self.claim_pooled_medium(class)
-        }?;
-        self.note_claimed_from_pool(class, g);
-        Some(g)
+        }
     }
 
     /// Likewise, for a heap that has pools of its own. Apart from what every process runs.
     #[inline(never)]
     fn claim_first_of_own(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        let own = self.claim_own(heap, class, |_| true).inspect(|&g| {
-            // SAFETY: the slab is the caller's, who will take objects from it.
-            unsafe { (*self.local(g)).purged = 0 };
-        });
-        let own = own.or_else(|| self.claim_pooled_medium(class));
-        if own.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
-            return own;
+        let own = self.claim_own(heap, class, |_| true);
+        let g = own.or_else(|| self.claim_pooled_medium(class));
+        if g.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
+            return g;
         }
         self.claim_own_of_others(heap, class)
     }
@@ -192,9 +187,6 @@ impl<S: System> Arena<S> {
             if other.id() != heap.id()
                 && let Some(g) = self.claim_own(other, class, |_| true)
             {
-                // SAFETY: the slab is the caller's, who will take objects from it.
-                unsafe { (*self.local(g)).purged = 0 };
-                self.note_claimed_from_pool(class, g);
                 return Some(g);
             }
         }

@@ -251,8 +251,13 @@ unsafe fn deallocate_medium_by_post(
 ) {
     // SAFETY: the caller gives the object up, and found it there.
     unsafe {
-        if cache.keep_medium_instead(arena, class, object.addr()) {
-            return cache.set_busy(false);
+        let mut twice = None;
+        if cache.keep_medium_instead(arena, class, object.addr(), |it| twice = Some(it)) {
+            cache.set_busy(false);
+            if let Some(invalid) = twice {
+                report::invalid("free", invalid);
+            }
+            return;
         }
         match cache.post_medium(arena, InSlab { class, slab, index }, object.addr()) {
             Posted::Done => cache.set_busy(false),

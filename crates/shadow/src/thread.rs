@@ -105,8 +105,10 @@ impl<'a, S: System> Thread<'a, S> {
                             let place = arena.numbered(address, n);
                             let mut posted = cache.hand_over_medium(arena, place, address);
                             if posted == Posted::No {
-                                if cache.keep_medium_instead(arena, place.class, address) {
-                                    return Ok(());
+                                let mut twice = Ok(());
+                                let note = |it| twice = Err(it);
+                                if cache.keep_medium_instead(arena, place.class, address, note) {
+                                    return twice;
                                 }
                                 posted = cache.post_medium(arena, place, address);
                             }

@@ -2,6 +2,7 @@
 
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
+use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::GRANULE;
 use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain;
@@ -213,6 +214,39 @@ fn what_there_is_no_room_for_among_many_hot_ones_waits_nowhere() {
     // SAFETY: the test's only thread is here.
     let out = unsafe { estate.arena().check() }.objects_out;
     assert_eq!(out, at_hand, "what is neither at home nor at hand");
+}
+
+#[test]
+fn an_object_that_another_thread_has_freed_too_is_found_out_when_it_is_evicted() {
+    let estate = Estate::new(Fake::new());
+    let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    let (size, count) = (16_000, 1000);
+    // So that it takes nothing up that it frees.
+    let own = other.alloc(size).unwrap();
+    for _ in 0..12 {
+        let objects: Vec<_> = (0..count).map(|_| one.alloc(size).unwrap()).collect();
+        one.free_all(objects);
+    }
+    let objects: Vec<_> = (0..count).map(|_| one.alloc(size).unwrap()).collect();
+    // As many as fit are hot: the last of them goes home with the next ones.
+    let mut found = Vec::new();
+    let mut twice = None;
+    for (n, &object) in objects.iter().enumerate() {
+        found.extend(one.try_free(object).err());
+        if n == 900 {
+            _ = other.try_free(object);
+            other.cache.trim(estate.arena()).unwrap();
+            twice = Some(object);
+        }
+    }
+    other.free(own);
+    other.cache.trim(estate.arena()).unwrap();
+    found.extend(one.cache.trim(estate.arena()).err());
+    let address = twice.unwrap();
+    assert_eq!(found, [Invalid::FreedTwice { address }]);
+    // SAFETY: the test's only thread is here.
+    let out = unsafe { estate.arena().check() }.objects_out;
+    assert!(out <= 2 * ROUNDS, "{out} are lost");
 }
 
 #[test]
