@@ -107,12 +107,18 @@ impl ThreadCache {
     /// Notes that nothing is set aside of a class of which objects are to be fetched now: if it was
     /// too little that could be, it may be more from now on.
     #[inline]
-    pub(crate) fn note_missed<S: System>(&self, arena: &Arena<S>, class: Class) {
-        if let Some(heap) = self.heap() {
-            let most = || arena.most_set_aside();
-            // SAFETY: the thread has the lease, and nothing that is done there is done to depots.
-            unsafe { heap.with_depots(|it| it.note_missed(arena, class, false, most)) };
-        }
+    pub(crate) fn note_missed<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+        let Some(heap) = self.heap() else { return };
+        let most = || arena.most_set_aside();
+        // SAFETY: the thread has the lease, and nothing that is done there is done to depots.
+        let swing = unsafe {
+            heap.with_depots(|it| {
+                it.note_missed(arena, class, false, most);
+                it.swing.class()
+            })
+        };
+        self.note_swing(swing.is_some());
+        self.make_room(arena, Some(class), ROUNDS / 2 * class.size());
     }
 
     /// Gives some objects back that have long been set aside, if others could be in their place.

@@ -50,6 +50,8 @@ impl<S: System> Arena<S> {
         assert_eq!(granules.dirty, dirty, "dirty free granules");
         let free_medium = Tally::free_medium(self.every_tally());
         assert_eq!(free_medium, census.free_medium, "bytes of free medium objects");
+        // SAFETY: the caller's promise.
+        unsafe { self.check_swings() };
         if granules.used == 0 {
             assert_eq!(self.hardening.sums(), (0, 0), "freed runs that wait, and what they keep");
         }

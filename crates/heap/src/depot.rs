@@ -29,6 +29,7 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::{UNIT, at};
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
+use crate::swing::Swing;
 use core::ptr;
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sys::System;
@@ -42,11 +43,12 @@ pub(crate) struct Depots {
     classes: [Depot; SMALL_CLASSES + 1],
     fresh: Fresh,
     /// Bytes that classes may have set aside beyond what each may in any case.
-    deepened: usize,
+    pub(crate) deepened: usize,
     /// Whether a class could not be allowed more, because others were.
     pressed: bool,
     /// The class to look at next when one is to be allowed less.
     victim: u8,
+    pub(crate) swing: Swing,
 }
 
 impl Depots {
@@ -68,6 +70,7 @@ impl Depots {
         is_shared: bool,
         most: impl FnOnce() -> usize,
     ) {
+        self.swing.note_missed(class);
         let depot = &mut self.classes[usize::from(class.0)];
         depot.is_used = true;
         if depot.overflowed == 0 || depot.halves > 0 {
@@ -75,26 +78,49 @@ impl Depots {
         }
         let overflowed = usize::from(core::mem::take(&mut depot.overflowed)).div_ceil(2);
         let (places, bytes) = (depot.places(class), magazine_bytes(class));
-        let Some(deeper) = retain::deeper_depot(places, overflowed, bytes) else {
-            return self.make_shallow(arena, class);
-        };
-        let deeper = if is_shared { deeper.min(NEAR) } else { deeper };
-        if deeper <= places {
+        let left = most().saturating_sub(self.deepened);
+        let deeper = retain::deeper_depot(places, overflowed, retain::deepest_depot(bytes));
+        let added = |deeper: usize| deeper.saturating_sub(places) * bytes;
+        let fits = deeper.is_some_and(|deeper| added(deeper) <= left);
+        let may_swing = !is_shared && (self.swing.is_of(class) || !fits);
+        if may_swing && self.deepen_swing(arena, class, overflowed) {
             return;
         }
-        let added = (deeper - places) * bytes;
-        if self.deepened + added > most() {
+        let Some(deeper) = deeper else { return self.make_shallow(arena, class) };
+        if !fits {
             self.pressed = true;
             return;
         }
-        while deeper > depot.places_there_are() {
-            let Some(magazine) = self.fresh.take(arena) else { return };
+        let deeper = if is_shared { deeper.min(NEAR) } else { deeper };
+        if deeper > places && self.deepen(arena, class, deeper) {
+            self.deepened += added(deeper);
+        }
+    }
+
+    /// The magazines that may be set aside of a class, those beyond what may be in any case, and
+    /// the bytes of each.
+    pub(crate) fn places(&self, class: Class) -> (usize, usize, usize) {
+        let depot = &self.classes[usize::from(class.0)];
+        (depot.places(class), depot.extra.into(), magazine_bytes(class))
+    }
+
+    /// Lets so many magazines be set aside of a class, which are more than may be. Returns whether
+    /// there is memory for the places.
+    pub(crate) fn deepen<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        places: usize,
+    ) -> bool {
+        let depot = &mut self.classes[usize::from(class.0)];
+        while places > depot.places_there_are() {
+            let Some(magazine) = self.fresh.take(arena) else { return false };
             depot.add(magazine);
         }
-        self.deepened += added;
         // Second: in the child of a fork what is a place is null or a magazine.
         compiler_fence(Ordering::SeqCst);
-        depot.extra += (deeper - places) as u16;
+        depot.extra += (places - depot.places(class)) as u16;
+        true
     }
 
     /// Takes something out of the depot of a class that was allowed more than others can be now,
@@ -125,12 +151,16 @@ impl Depots {
     }
 
     /// Allows a class, of which nothing is set aside, as much as in any case.
-    fn make_shallow<S: System>(&mut self, arena: &Arena<S>, class: Class) {
+    pub(crate) fn make_shallow<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         let depot = &mut self.classes[usize::from(class.0)];
         if depot.extra == 0 {
             return;
         }
-        self.deepened -= usize::from(depot.extra) * magazine_bytes(class);
+        let bytes = usize::from(depot.extra) * magazine_bytes(class);
+        let granted = self.swing.end(class);
+        arena.end_swing(granted);
+        // More than was counted in the child of a fork that came between.
+        self.deepened = self.deepened.saturating_sub(bytes.saturating_sub(granted));
         let own = usize::from(class.info().depot);
         depot.oldest = 0;
         // Second: in the child of a fork the oldest has a place, whatever comes of the others.
@@ -301,10 +331,13 @@ fn half(magazine: *mut Magazine, n: usize) -> *mut Half {
 /// Places of a depot that stand in itself.
 const NEAR: usize = retain::DEPOT_LEAST_MOST;
 /// Magazines whose slots may be places for those whose slots are places.
-const SHELVES: usize = 2;
+const SHELVES: usize = 4;
 const _: () = {
-    let most = retain::deepest_depot(ROUNDS * UNIT + size_of::<Magazine>());
-    assert!(most <= NEAR + SHELVES * ROUNDS * ROUNDS && 2 * most <= u16::MAX as usize);
+    let usual = retain::deepest_depot(ROUNDS * UNIT + size_of::<Magazine>());
+    let most = retain::DEPOT_PLACES_MOST;
+    assert!(
+        usual <= most && most <= NEAR + SHELVES * ROUNDS * ROUNDS && 2 * most <= u16::MAX as usize
+    );
 };
 
 /// The magazines of one class: a ring of as many places as there may be full ones. From the oldest

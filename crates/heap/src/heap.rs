@@ -29,6 +29,7 @@ use crate::policy::grow;
 use crate::recent::Recent;
 use crate::reclaim::Holder;
 use crate::slab_list::SlabList;
+use crate::swing::HasSwings;
 use crate::tables::SlabLocal;
 use crate::tally::{Account, Tally};
 use core::cell::UnsafeCell;
@@ -90,6 +91,7 @@ pub struct Heap {
     pub(crate) own_pooling: OwnPooling,
     /// Whether anything is in `recent`, which a small process is not to touch. Used as that.
     pub(crate) has_recent: AtomicBool,
+    pub(crate) has_swings: HasSwings,
     /// Runs that were freed last. Used by the leaseholder alone.
     pub(crate) hot_runs: HotRuns,
     attached: UnsafeCell<[Attached; SMALL_CLASSES + 1]>,

@@ -21,6 +21,7 @@ use crate::class::{Class, MEDIUM_CAPACITY, MEDIUM_CLASSES, MEDIUM_PLACES};
 use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
+use crate::swing::Swing;
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sync::exchange::LOT;
 use freehold_sys::System;
@@ -159,6 +160,7 @@ pub(crate) struct AllHot {
     /// The class to look at next when one is to be allowed less, by its number among the medium
     /// ones.
     victim: u8,
+    pub(crate) swing: Swing,
     /// Where objects are here. No two have the same place, so that what has none is not here; and
     /// what stands there says which of those has it. Last, so that what is before it is not on
     /// pages far apart.
@@ -307,6 +309,7 @@ impl AllHot {
         hot: &mut Hot,
         most: impl FnOnce() -> usize,
     ) -> bool {
+        self.swing.note_missed(class);
         hot.is_used = true;
         hot.taken_back = 0;
         let overflowed = &mut self.overflowed[class.medium_index()];
@@ -327,19 +330,35 @@ impl AllHot {
     ) -> bool {
         let far = &mut self.far[class.medium_index()];
         let is_far = *far != 0 && hot.slots == *far;
-        let before = hot.most as usize;
-        let wanted = retain::more_hot(before, too_few, class.size());
-        if wanted == before || hot.slots == 0 {
+        let (before, size) = (hot.most as usize, class.size());
+        if hot.slots == 0 {
             return true;
         }
+        let is_swing = self.swing.is_of(class);
         let counted = if is_far { before } else { 0 };
-        let left = most().saturating_sub(self.allowed) / class.size();
-        let deeper = wanted.min(counted + left);
+        let more = |most: usize, left: usize| {
+            let wanted = retain::more_hot(before, too_few, size, most);
+            (wanted, wanted.min(counted + left / size))
+        };
+        let usual = most().saturating_sub(self.allowed);
+        let (mut wanted, mut deeper) = more(retain::hot_most(size), usual);
+        let mut granted = 0;
+        if is_swing || deeper <= before {
+            if self.swing.may_grow() {
+                // What it was allowed before becomes part of the swing.
+                let own = if is_swing { 0 } else { counted * size };
+                let left = arena.left_for_swings().saturating_sub(own);
+                (wanted, deeper) = more(retain::hot_most_alone(size), left);
+                granted = own + deeper.saturating_sub(counted) * size;
+            } else if is_swing {
+                return true;
+            }
+        }
         if deeper <= before {
-            return false;
+            return wanted == before;
         }
         if *far == 0 {
-            let bytes = retain::hot_most(class.size()) * SLOT;
+            let bytes = retain::hot_most_alone(class.size()) * SLOT;
             let magazines = bytes.div_ceil(size_of::<Magazine>());
             // They stay this heap's, one after the other, for their memory.
             let Some(first) = arena.magazines.make(&arena.system, magazines) else {
@@ -358,18 +377,32 @@ impl AllHot {
         }
         // Second: in the child of a fork there are slots for as many as there may be.
         compiler_fence(Ordering::SeqCst);
+        if granted > 0 {
+            arena.grant_swing(granted);
+            self.swing.grow(class, granted);
+            let usual = if is_swing { 0 } else { counted * size };
+            self.allowed -= usual;
+        } else {
+            self.allowed += (deeper - counted) * size;
+        }
         hot.most = deeper as u32;
-        self.allowed += (deeper - counted) * class.size();
         deeper == wanted
     }
 
     /// Allows a class, of which there are no objects, none, until the heap wants one again, and
     /// then as many as at first.
-    pub(crate) fn make_shallow(&mut self, class: Class, hot: &mut Hot) {
+    pub(crate) fn make_shallow<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        hot: &mut Hot,
+    ) {
         debug_assert!(hot.count == 0);
+        let granted = self.swing.end(class);
+        arena.end_swing(granted);
         let far = self.far[class.medium_index()];
         if far != 0 && hot.slots == far {
-            let bytes = hot.most as usize * class.size();
+            let bytes = (hot.most as usize * class.size()).saturating_sub(granted);
             // More than was counted in the child of a fork that came between.
             self.allowed = self.allowed.saturating_sub(bytes);
         }

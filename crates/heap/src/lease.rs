@@ -15,6 +15,7 @@ use crate::heap::{Heap, Held};
 use crate::invalid::Invalid;
 use crate::order;
 use crate::policy::retain;
+use crate::swing::Granted;
 use freehold_sync::atomic::{AtomicU16, Ordering};
 use freehold_sync::lock::Lock;
 use freehold_sync::stack::IndexStack;
@@ -35,6 +36,8 @@ pub struct Leases {
     leased: AtomicU16,
     /// How many threads have been told where to begin looking for a shared heap.
     hints: AtomicU16,
+    /// What swings of heaps were granted.
+    pub(crate) granted: Granted,
 }
 
 impl Leases {
@@ -49,6 +52,7 @@ impl Leases {
             idle: IndexStack::new(),
             leased: AtomicU16::new(0),
             hints: AtomicU16::new(0),
+            granted: Granted::default(),
         }
     }
 

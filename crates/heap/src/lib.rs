@@ -67,6 +67,7 @@ mod slab_purge;
 mod spare;
 mod sparse;
 mod stock;
+mod swing;
 mod table_purge;
 pub mod tables;
 mod take;

@@ -17,6 +17,7 @@ use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
 use crate::reclaim::LetGo;
+use crate::swing::Swing;
 use crate::tables::{Part, SlabLocal};
 use crate::tally::{Account, Tally};
 use core::hint::select_unpredictable;
@@ -102,6 +103,11 @@ impl MediumBins {
             // SAFETY: the caller's promise; a part of the place.
             unsafe { (&raw mut (*place).at_hand[n]).write(none) };
         }
+    }
+
+    /// Which class comes and goes alone.
+    pub(crate) fn swing(&mut self) -> &mut Swing {
+        &mut self.all_hot.swing
     }
 
     /// Keeps an object of a class that another thread has freed, likewise a lot of it when there is
@@ -491,11 +497,17 @@ impl<S: System> Arena<S> {
             return 0;
         }
         let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
-        let (class, hot) = (medium_class(n), &mut at_hand[n].hot);
+        self.send_some_hot(bins, medium_class(n))
+    }
+
+    /// Sends some hot objects of a class home. Returns the granules released.
+    pub(crate) fn send_some_hot(&self, bins: &mut MediumBins, class: Class) -> u32 {
+        let MediumBins { at_hand, all_hot } = bins;
+        let hot = &mut at_hand[class.medium_index()].hot;
         // What was freed twice is lost, which is all that can be done about it here.
         let released = self.send_some_hot_home(class, (hot, all_hot), &mut |_| ());
         if hot.count() == 0 {
-            all_hot.make_shallow(class, hot);
+            all_hot.make_shallow(self, class, hot);
         }
         released
     }
@@ -519,7 +531,7 @@ impl<S: System> Arena<S> {
                 left = left.saturating_sub(ROUNDS);
                 released += self.send_some_hot_home(class, (hot, all_hot), &mut twice);
             }
-            all_hot.make_shallow(class, hot);
+            all_hot.make_shallow(self, class, hot);
         }
         for (n, AtHand { bin, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
             let bin = core::mem::replace(bin, MediumBin::none());

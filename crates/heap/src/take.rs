@@ -250,7 +250,12 @@ impl ThreadCache {
     pub fn note_medium_missed<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         if let Some(bins) = self.medium_bins() {
             let released = arena.note_medium_missed(bins, class);
+            let has_swing = bins.swing().class().is_some();
             self.note_released(arena, released);
+            self.note_swing(has_swing);
+            // As many as wake a slab, or as it has.
+            let bytes = usize::from(class.info().capacity) * class.size() / 2;
+            self.make_room(arena, Some(class), bytes);
         }
     }
 
@@ -329,6 +334,7 @@ impl ThreadCache {
                 return Some(Given { address, zero: false });
             }
             self.surplus.note_claimed();
+            self.make_room(arena, None, count as usize * GRANULE);
             arena.note_run_claimed(heap, count, &account);
             if may_be_hot && let Some(address) = arena.take_batch(heap, count, &account) {
                 return Some(Given { address, zero: false });

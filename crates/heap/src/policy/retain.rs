@@ -156,18 +156,26 @@ pub const fn depot(size: usize, rounds: usize) -> usize {
     }
 }
 
-/// How many full magazines of `bytes` with their objects a heap may set aside at most.
+/// How many full magazines of `bytes` with their objects a heap may set aside at most, usually.
 pub const fn deepest_depot(bytes: usize) -> usize {
     DEPOT_MOST_BYTES / bytes
 }
 
-/// How many full magazines of `bytes` with their objects a heap may set aside, once it was found
-/// that `places` were too few, by so many: as many more, but at most twice as many, or one. `None`
-/// where half as many again as there may be are not enough: what comes and goes then is mostly
-/// given back all the same, and more magazines than in any case would only take the place of
-/// something else in the processor's cache.
-pub fn deeper_depot(places: usize, too_few: usize, bytes: usize) -> Option<usize> {
-    let most = deepest_depot(bytes);
+/// The most magazines that a heap may set aside of a class: for 100,000 objects.
+pub const DEPOT_PLACES_MOST: usize = 100_000usize.div_ceil(30);
+
+/// How many a heap may set aside of a class that comes and goes alone, of which it has so many
+/// `places`, when it may have so many bytes more.
+pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
+    (places + left / bytes).min(DEPOT_PLACES_MOST)
+}
+
+/// How many full magazines a heap may set aside, of at `most` so many, once it was found that
+/// `places` were too few, by so many: as many more, but at most twice as many, or one. `None` where
+/// half as many again as there may be are not enough: what comes and goes then is mostly given back
+/// all the same, and more magazines than in any case would only take the place of something else in
+/// the processor's cache.
+pub fn deeper_depot(places: usize, too_few: usize, most: usize) -> Option<usize> {
     let worth = places + too_few <= most + most / 2;
     let wanted = (2 * places).max(1).min(places + too_few);
     worth.then(|| wanted.min(most).max(places))
@@ -179,6 +187,18 @@ pub fn depot_bytes(used: usize, heaps: usize) -> usize {
     let all = (used / 16).clamp(DEPOT_BYTES_LEAST, DEPOT_BYTES_MOST);
     (all / heaps.max(1)).max(DEPOT_BYTES_EACH)
 }
+
+/// Bytes of swings of all heaps together when `used` bytes are in use: a share of that besides what
+/// may be in any case. Where there is one thread, which has the memory
+/// of a swing for whatever else it wants, more.
+pub fn swing_bytes(used: usize, has_several_threads: bool) -> usize {
+    let least = if has_several_threads { SWING_BYTES } else { SWING_BYTES_ALONE };
+    least + (used / 8).min(SWING_BYTES_MORE)
+}
+
+const SWING_BYTES: usize = 8 << 20;
+const SWING_BYTES_ALONE: usize = 16 << 20;
+const SWING_BYTES_MORE: usize = 56 << 20;
 
 /// Bytes of hot medium objects of each class in all heaps together, but for what each may keep in
 /// any case.
@@ -203,20 +223,26 @@ pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
 }
 
 /// Bytes of hot medium objects of a class that a heap may keep where it turned out to need more,
-/// and the first time that it did.
+/// where the class comes and goes alone, and the first time that it needs more.
 const MORE_HOT_BYTES: usize = 8 << 20;
+const MORE_HOT_BYTES_ALONE: usize = 32 << 20;
 const MORE_HOT_BYTES_FIRST: usize = 64 * 1024;
 
-/// The most medium objects of a size that a heap keeps hot.
+/// The most medium objects of a size that a heap usually keeps hot.
 pub fn hot_most(size: usize) -> usize {
     MORE_HOT_BYTES / size
 }
 
-/// How many a heap may keep, once it was found that so many objects are too few, and how many had
-/// to go: as many more, but at most twice as many, within bounds.
-pub fn more_hot(objects: usize, too_few: usize, size: usize) -> usize {
+/// The most that it keeps hot of a class that comes and goes alone.
+pub fn hot_most_alone(size: usize) -> usize {
+    MORE_HOT_BYTES_ALONE / size
+}
+
+/// How many a heap may keep, of at `most` so many, once it was found that so many objects of a size
+/// are too few, and how many had to go: as many more, but at most twice as many, within bounds.
+pub fn more_hot(objects: usize, too_few: usize, size: usize, most: usize) -> usize {
     let more = (2 * objects).max(MORE_HOT_BYTES_FIRST / size).min(objects + too_few);
-    more.min(hot_most(size)).max(objects)
+    more.min(most).max(objects)
 }
 
 /// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and
@@ -468,7 +494,8 @@ mod tests {
     #[test]
     fn more_hot_objects_are_twice_as_many_until_they_are_a_mebibyte() {
         for size in [2304, 5000, 16 << 10, 32 << 10] {
-            let more = |&objects: &usize| Some(more_hot(objects, 10_000, size));
+            let most = hot_most(size);
+            let more = |&objects: &usize| Some(more_hot(objects, 10_000, size, most));
             let all: Vec<_> = core::iter::successors(Some(0), more).take(12).collect();
             assert!(all[1] > 0 && all[1] * size <= MORE_HOT_BYTES_FIRST);
             assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(all[1])));
@@ -476,8 +503,8 @@ mod tests {
             assert!(hot_most(size) * size <= MORE_HOT_BYTES);
         }
         // What there may be already is not taken back.
-        assert_eq!(more_hot(2000, 10, 32 << 10), 2000);
-        assert_eq!(more_hot(40, 3, 4000), 43);
+        assert_eq!(more_hot(2000, 10, 32 << 10, 256), 2000);
+        assert_eq!(more_hot(40, 3, 4000, 2000), 43);
     }
 
     #[test]
@@ -491,12 +518,13 @@ mod tests {
             }
         }
         for bytes in [500, 2000, 30_000, 60_000] {
-            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), bytes);
+            let most = deepest_depot(bytes);
+            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), most);
             let all: Vec<_> = core::iter::successors(Some(0), deeper).take(40).collect();
             assert_eq!(all[..3], [0, 1, 2]);
-            assert_eq!(deeper_depot(3, 9, bytes), Some(6));
+            assert_eq!(deeper_depot(3, 9, most), Some(6));
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
-            assert_eq!(all[39], deepest_depot(bytes));
+            assert_eq!(all[39], most);
         }
     }
 
@@ -504,9 +532,9 @@ mod tests {
     fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = deepest_depot(bytes);
-            assert_eq!(deeper_depot(most, most / 2, bytes), Some(most));
-            assert_eq!(deeper_depot(most, most / 2 + 1, bytes), None);
-            assert_eq!(deeper_depot(1, usize::from(u16::MAX), bytes), None);
+            assert_eq!(deeper_depot(most, most / 2, most), Some(most));
+            assert_eq!(deeper_depot(most, most / 2 + 1, most), None);
+            assert_eq!(deeper_depot(1, usize::from(u16::MAX), most), None);
         }
     }
 

@@ -25,5 +25,6 @@ mod sharing;
 mod slab_purging;
 mod sparse_runs;
 mod support;
+mod swinging;
 mod whole_slabs;
 mod zeroing;

@@ -1,0 +1,133 @@
+//! Classes that come and go alone: how much of them stays at hand, and when it makes room.
+
+use crate::support::{Estate, Thread};
+use freehold_heap::class::Class;
+use freehold_heap::magazine::ROUNDS;
+use freehold_heap::policy::retain;
+use freehold_sys::fake::Fake;
+
+/// Times after which a thread keeps all that comes and goes, if it may.
+const LONG: usize = 14;
+
+/// Sizes of small and medium objects, and how many are more than usually stay at hand.
+const SWINGS: [(usize, usize); 4] = [(48, 50_000), (256, 10_000), (3000, 4000), (16_000, 900)];
+
+/// Allocates so many objects and frees them all, some times.
+fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
+    for _ in 0..times {
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+    }
+}
+
+/// Objects that are not in slabs.
+fn out(estate: &Estate<Fake>) -> usize {
+    // SAFETY: the test's only thread is here.
+    unsafe { estate.arena().check() }.objects_out
+}
+
+#[test]
+fn what_comes_and_goes_alone_stays_at_hand_beyond_what_does_usually() {
+    for (size, count) in SWINGS {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        come_and_go(&mut thread, size, count, LONG);
+        assert!(out(&estate) >= count, "{} of {count} of {size} bytes", out(&estate));
+        let free = estate.arena().usage().free_objects;
+        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+        assert_eq!(estate.arena().usage().free_objects, free, "some of {size} bytes were fetched");
+        thread.free_all(objects);
+        assert_eq!(estate.arena().usage().free_objects, free, "some of {size} bytes went home");
+    }
+}
+
+#[test]
+fn it_makes_room_for_as_much_as_is_fetched_of_another_class_or_claimed_as_runs() {
+    let others = [(500, 8000), (5000, 800), (100_000, 40), (2 << 20, 40)];
+    for ((size, count), (other, others)) in
+        SWINGS.into_iter().flat_map(|swing| others.map(|other| (swing, other)))
+    {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        come_and_go(&mut thread, size, count, LONG);
+        let before = out(&estate);
+        let fetched: Vec<_> = (0..others).map(|_| thread.alloc(other).unwrap()).collect();
+        let of_runs = fetched.len() * usize::from(other > 32 << 10);
+        let at_hand = out(&estate) + of_runs - fetched.len();
+        let gone = (before - at_hand.min(before)) * size;
+        let owed = (others * other).min(before * size);
+        assert!(gone >= owed / 4, "{gone} bytes of {size} for {owed} of {other}");
+        assert!(
+            at_hand > 0 || others * other > count * size,
+            "all of {size} went for {owed} of {other}"
+        );
+        thread.free_all(fetched);
+    }
+}
+
+#[test]
+fn a_little_of_something_else_lets_a_little_go() {
+    for (size, count) in SWINGS {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        come_and_go(&mut thread, size, count, LONG);
+        let before = out(&estate);
+        let objects: Vec<_> = (0..100).map(|_| thread.alloc(100).unwrap()).collect();
+        let gone = (before + 100).saturating_sub(out(&estate)) * size;
+        assert!(gone <= 40_000 + 30 * size, "{gone} bytes of {size}");
+        thread.free_all(objects);
+    }
+}
+
+#[test]
+fn classes_that_come_and_go_together_have_no_more_at_hand_than_usually() {
+    let few = |size: usize| {
+        let class = if size > 2048 { Class::of_medium(size) } else { Class::of_small(size) };
+        60 * class.size()
+    };
+    for [(size, count), (other, others)] in [[SWINGS[0], SWINGS[1]], [SWINGS[2], SWINGS[3]]] {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        for _ in 0..LONG {
+            let mut objects = Vec::new();
+            for n in 0..count {
+                objects.push(thread.alloc(size).unwrap());
+                if n % (count / others) == 0 {
+                    objects.push(thread.alloc(other).unwrap());
+                }
+            }
+            thread.free_all(objects);
+        }
+        let in_all = estate.arena().usage();
+        let usual = retain::hot_bytes(retain::depot_bytes(in_all.in_use(), 1), false);
+        let at_hand = in_all.in_use() - few(size).min(few(other));
+        assert!(at_hand <= usual + few(size) + few(other), "{at_hand} bytes, {usual} usually");
+    }
+}
+
+#[test]
+fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_have() {
+    let (size, count) = SWINGS[1];
+    let estate = Estate::new(Fake::new());
+    let mut threads: Vec<_> = (0..6).map(|_| Thread::new(&estate)).collect();
+    for thread in &mut threads {
+        come_and_go(thread, size, 1, 1);
+    }
+    let swung = |thread: &mut Thread<Fake>| {
+        let before = out(&estate);
+        come_and_go(thread, size, count, LONG);
+        // What it had before is among them.
+        out(&estate) >= before + count - 2 * ROUNDS
+    };
+    let have: Vec<_> = threads.iter_mut().map(swung).collect();
+    assert!(have[0] && have[1] && !have[4] && !have[5], "{have:?}");
+    let bytes = out(&estate) * size;
+    let most = retain::swing_bytes(bytes, true) + 6 * retain::depot_bytes(bytes, 6);
+    assert!(bytes <= most, "{bytes} bytes, {most} at most");
+    for thread in &mut threads {
+        thread.cache.trim(estate.arena()).unwrap();
+    }
+    assert_eq!(out(&estate), 0);
+    come_and_go(&mut threads[5], size, count, LONG);
+    assert!(out(&estate) >= count, "{} of {count}", out(&estate));
+}
