@@ -135,24 +135,29 @@ impl Granted {
 }
 
 impl<S: System> Arena<S> {
-    /// Bytes that a heap could be granted for a swing.
+    /// Bytes that a heap could be granted for a swing: where there are several threads, none as
+    /// long as nobody would take it from one that rests.
     pub(crate) fn left_for_swings(&self) -> usize {
-        // In hardened mode nobody could take what lies in the heap of a thread that rests.
+        // In hardened mode nobody can take what lies in the heap of a thread that rests.
         if self.hardening.is_on() {
             return 0;
         }
+        let has_several_threads = self.has_several_threads();
+        if has_several_threads && !self.is_reclaimed() {
+            self.would_keep_more();
+            if !self.is_helped() {
+                self.want_help();
+            }
+            return 0;
+        }
         let used = self.about_in_use().used * GRANULE;
-        let most = retain::swing_bytes(used, self.has_several_threads());
+        let most = retain::swing_bytes(used, has_several_threads);
         most.saturating_sub(self.leases.granted.all())
     }
 
     /// Grants a heap so many bytes for a swing, which were left a moment ago.
     pub(crate) fn grant_swing(&self, bytes: usize) {
         self.leases.granted.0.fetch_add(bytes, Ordering::Relaxed);
-        // Who else would take it from a thread that rests?
-        if !self.is_helped() {
-            self.want_help();
-        }
     }
 
     /// Takes back what a swing was granted.

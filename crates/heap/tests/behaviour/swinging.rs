@@ -1,9 +1,11 @@
 //! Classes that come and go alone: how much of them stays at hand, and when it makes room.
 
+use crate::reclaiming::{alone, can_summon};
 use crate::support::{Estate, Thread};
 use freehold_heap::class::Class;
 use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain;
+use freehold_heap::purge::Watch;
 use freehold_sys::fake::Fake;
 
 /// Times after which a thread keeps all that comes and goes, if it may.
@@ -107,12 +109,22 @@ fn classes_that_come_and_go_together_have_no_more_at_hand_than_usually() {
 
 #[test]
 fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_have() {
+    let _alone = alone();
     let (size, count) = SWINGS[1];
     let estate = Estate::new(Fake::new());
     let mut threads: Vec<_> = (0..6).map(|_| Thread::new(&estate)).collect();
     for thread in &mut threads {
         come_and_go(thread, size, 1, 1);
     }
+    come_and_go(&mut threads[0], size, count, LONG);
+    assert!(out(&estate) < count / 2, "{} stay where nobody takes them", out(&estate));
+    if !can_summon(&estate) {
+        return;
+    }
+    estate.arena().set_helped(true);
+    // SAFETY: the threads stay where they are, and mark themselves.
+    let mut watch = unsafe { Watch::reclaiming() };
+    estate.arena().purge_idle(&mut watch).unwrap();
     let swung = |thread: &mut Thread<Fake>| {
         let before = out(&estate);
         come_and_go(thread, size, count, LONG);
