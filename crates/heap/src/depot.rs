@@ -82,8 +82,7 @@ impl Depots {
         let deeper = retain::deeper_depot(places, overflowed, retain::deepest_depot(bytes));
         let added = |deeper: usize| deeper.saturating_sub(places) * bytes;
         let fits = deeper.is_some_and(|deeper| added(deeper) <= left);
-        let may_swing = !is_shared && (self.swing.is_of(class) || !fits);
-        if may_swing && self.deepen_swing(arena, class, overflowed) {
+        if !fits && !is_shared && self.deepen_swing(arena, class, overflowed) {
             return;
         }
         let Some(deeper) = deeper else { return self.make_shallow(arena, class) };
@@ -95,6 +94,19 @@ impl Depots {
         if deeper > places && self.deepen(arena, class, deeper) {
             self.deepened += added(deeper);
         }
+    }
+
+    /// Checks that what classes may have set aside beyond what each may in any case is what they
+    /// were allowed all together, and the swing granted.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub(crate) fn check(&self) {
+        let beyond = (1..=SMALL_CLASSES as u8).map(Class).map(|class| {
+            let (_, extra, bytes) = self.places(class);
+            extra * bytes
+        });
+        assert_eq!(beyond.sum::<usize>(), self.deepened + self.swing.granted(), "set aside");
     }
 
     /// The magazines that may be set aside of a class, those beyond what may be in any case, and

@@ -334,7 +334,6 @@ impl AllHot {
         if hot.slots == 0 {
             return true;
         }
-        let is_swing = self.swing.is_of(class);
         let counted = if is_far { before } else { 0 };
         let more = |most: usize, left: usize| {
             let wanted = retain::more_hot(before, too_few, size, most);
@@ -343,16 +342,12 @@ impl AllHot {
         let usual = most().saturating_sub(self.allowed);
         let (mut wanted, mut deeper) = more(retain::hot_most(size), usual);
         let mut granted = 0;
-        if is_swing || deeper <= before {
-            if self.swing.may_grow() {
-                // What it was allowed before becomes part of the swing.
-                let own = if is_swing { 0 } else { counted * size };
-                let left = arena.left_for_swings().saturating_sub(own);
-                (wanted, deeper) = more(retain::hot_most_alone(size), left);
-                granted = own + deeper.saturating_sub(counted) * size;
-            } else if is_swing {
-                return true;
-            }
+        // What it was allowed before becomes part of the swing.
+        let own = if self.swing.is_of(class) { 0 } else { counted * size };
+        if deeper <= before && self.swing.may_grow() {
+            let left = arena.left_for_swings().saturating_sub(own);
+            (wanted, deeper) = more(retain::hot_most_alone(size), left);
+            granted = own + deeper.saturating_sub(counted) * size;
         }
         if deeper <= before {
             return wanted == before;
@@ -380,8 +375,7 @@ impl AllHot {
         if granted > 0 {
             arena.grant_swing(granted);
             self.swing.grow(class, granted);
-            let usual = if is_swing { 0 } else { counted * size };
-            self.allowed -= usual;
+            self.allowed -= own;
         } else {
             self.allowed += (deeper - counted) * size;
         }
@@ -409,6 +403,21 @@ impl AllHot {
         hot.most = 0;
         compiler_fence(Ordering::SeqCst);
         hot.slots = 0;
+    }
+
+    /// Checks that what classes may have that may have more than at first, `most` of each by its
+    /// number among the medium ones, is what they were allowed all together, and the swing granted.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub(crate) fn check<'a>(&self, hot: impl Iterator<Item = (Class, &'a Hot)>) {
+        let is_far = |class: Class, hot: &Hot| {
+            let far = self.far[class.medium_index()];
+            far != 0 && hot.slots == far
+        };
+        let deep = hot.filter(|&(class, hot)| is_far(class, hot));
+        let bytes = deep.map(|(class, hot)| hot.most as usize * class.size());
+        assert_eq!(bytes.sum::<usize>(), self.allowed + self.swing.granted(), "hot");
     }
 
     /// Looks at the next class that may have more than at first, when another could not be allowed

@@ -105,6 +105,15 @@ impl MediumBins {
         }
     }
 
+    /// Checks how many hot objects there may be.
+    ///
+    /// # Panics
+    /// When that does not agree.
+    pub(crate) fn check(&self) {
+        let all = self.at_hand[..MEDIUM_CLASSES].iter().enumerate();
+        self.all_hot.check(all.map(|(n, at_hand)| (medium_class(n), &at_hand.hot)));
+    }
+
     /// Which class comes and goes alone.
     pub(crate) fn swing(&mut self) -> &mut Swing {
         &mut self.all_hot.swing

@@ -96,6 +96,11 @@ impl Swing {
         core::mem::take(&mut self.granted)
     }
 
+    /// Bytes of it that the heap was granted.
+    pub(crate) fn granted(&self) -> usize {
+        self.granted
+    }
+
     /// Notes that so many bytes of something else are fetched. Returns how many batches of so many
     /// bytes are to go home now, of at `most` so many at once.
     pub(crate) fn owe(&mut self, bytes: usize, batch: usize, most: usize) -> usize {
@@ -138,10 +143,6 @@ impl<S: System> Arena<S> {
     /// Bytes that a heap could be granted for a swing: where there are several threads, none as
     /// long as nobody would take it from one that rests.
     pub(crate) fn left_for_swings(&self) -> usize {
-        // In hardened mode nobody can take what lies in the heap of a thread that rests.
-        if self.hardening.is_on() {
-            return 0;
-        }
         let has_several_threads = self.has_several_threads();
         if has_several_threads && !self.is_reclaimed() {
             self.would_keep_more();
@@ -177,7 +178,8 @@ impl<S: System> Arena<S> {
         (0..batches).map(|_| self.send_some_hot(bins, class)).sum()
     }
 
-    /// Checks that what swings were granted in all is what each was.
+    /// Checks that what swings were granted in all is what each was, and what heaps may keep at
+    /// hand what they were allowed.
     ///
     /// # Panics
     /// When it is not.
@@ -187,9 +189,16 @@ impl<S: System> Arena<S> {
     pub(crate) unsafe fn check_swings(&self) {
         let granted = |heap: &Heap| {
             // SAFETY: the caller's promise.
-            let set_aside = unsafe { heap.with_depots(|it| it.swing.granted) };
+            let set_aside = unsafe {
+                heap.with_depots(|it| {
+                    it.check();
+                    it.swing.granted
+                })
+            };
             // SAFETY: as above.
-            set_aside + unsafe { (*heap.medium.get()).swing().granted }
+            let bins = unsafe { &mut *heap.medium.get() };
+            bins.check();
+            set_aside + bins.swing().granted
         };
         let all: usize = self.all_heaps().map(granted).sum();
         assert_eq!(self.leases.granted.all(), all, "bytes granted to swings");

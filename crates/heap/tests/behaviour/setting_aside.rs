@@ -153,6 +153,9 @@ fn where_far_more_comes_and_goes_than_can_be_set_aside_little_is() {
     let mut thread = Thread::new(&estate);
     come_and_go(&mut thread, SIZE, 1500, LONG);
     assert!(out(&estate) >= 1500);
+    // Nor where so many were that all could be.
+    come_and_go(&mut thread, SIZE, 50_000, 3 * LONG);
+    assert!(out(&estate) >= 50_000);
     come_and_go(&mut thread, SIZE, 200_000, LONG);
     let usual = (1 + usize::from(class().info().depot)) * ROUNDS;
     assert!(out(&estate) <= usual, "{} objects, {usual} as usual", out(&estate));
