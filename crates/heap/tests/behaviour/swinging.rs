@@ -82,6 +82,24 @@ fn a_little_of_something_else_lets_a_little_go() {
 }
 
 #[test]
+fn a_little_of_something_else_does_not_end_a_swing() {
+    for (size, count) in SWINGS {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        come_and_go(&mut thread, size, count, LONG);
+        // More than there is room for, of which some is missed right after something else was.
+        let objects: Vec<_> = (0..count + count / 8).map(|_| thread.alloc(size).unwrap()).collect();
+        thread.free_all(objects);
+        let other = if size > 2048 { 5000 } else { 500 };
+        let objects: Vec<_> = (0..100).map(|_| thread.alloc(other).unwrap()).collect();
+        come_and_go(&mut thread, size, count + count / 8, 1);
+        let at_hand = out(&estate) - objects.len();
+        assert!(at_hand >= count - count / 8, "{at_hand} of {count} of {size} bytes are left");
+        thread.free_all(objects);
+    }
+}
+
+#[test]
 fn classes_that_come_and_go_together_have_no_more_at_hand_than_usually() {
     let few = |size: usize| {
         let class = if size > 2048 { Class::of_medium(size) } else { Class::of_small(size) };
