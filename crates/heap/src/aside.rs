@@ -111,14 +111,14 @@ impl ThreadCache {
         let Some(heap) = self.heap() else { return };
         let most = || arena.most_set_aside();
         // SAFETY: the thread has the lease, and nothing that is done there is done to depots.
-        let swing = unsafe {
+        let has_swing = unsafe {
             heap.with_depots(|it| {
                 it.note_missed(arena, class, false, most);
-                it.swing.class()
+                it.swing.is_any()
             })
         };
-        self.note_swing(swing.is_some());
-        self.make_room(arena, Some(class), ROUNDS / 2 * class.size());
+        self.note_swing(has_swing);
+        self.make_room(arena, Some(class), ROUNDS * class.size());
     }
 
     /// Gives some objects back that have long been set aside, if others could be in their place.

@@ -24,12 +24,14 @@
 //! interrupted here by a fork leaves the child with a depot in which every magazine is one that
 //! nobody else there has, and the halves that count have objects.
 
+mod depth;
+
 use crate::arena::Arena;
 use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::{UNIT, at};
 use crate::magazine::{Fresh, Magazine, ROUNDS, Rounds};
 use crate::policy::retain;
-use crate::swing::Swing;
+use crate::swing::{Swing, Used};
 use core::ptr;
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sys::System;
@@ -43,12 +45,14 @@ pub(crate) struct Depots {
     classes: [Depot; SMALL_CLASSES + 1],
     fresh: Fresh,
     /// Bytes that classes may have set aside beyond what each may in any case.
-    pub(crate) deepened: usize,
+    deepened: usize,
     /// Whether a class could not be allowed more, because others were.
     pressed: bool,
     /// The class to look at next when one is to be allowed less.
     victim: u8,
     pub(crate) swing: Swing,
+    /// Where to look next for one that is idle.
+    idle: u8,
 }
 
 impl Depots {
@@ -57,131 +61,6 @@ impl Depots {
     fn new() -> Self {
         // SAFETY: zeros are valid for each of its fields.
         unsafe { core::mem::zeroed() }
-    }
-
-    /// Notes that nothing is set aside of a class, and that some objects have to be fetched. If
-    /// some were given back since it was so last, more may be set aside from now on, unless all
-    /// classes together may have more than `most` bytes then. A shared heap, whose lock is held,
-    /// makes no magazines for that.
-    pub(crate) fn note_missed<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        is_shared: bool,
-        most: impl FnOnce() -> usize,
-    ) {
-        self.swing.note_missed(class);
-        let depot = &mut self.classes[usize::from(class.0)];
-        depot.is_used = true;
-        if depot.overflowed == 0 || depot.halves > 0 {
-            return;
-        }
-        let overflowed = usize::from(core::mem::take(&mut depot.overflowed)).div_ceil(2);
-        let (places, bytes) = (depot.places(class), magazine_bytes(class));
-        let left = most().saturating_sub(self.deepened);
-        let deeper = retain::deeper_depot(places, overflowed, retain::deepest_depot(bytes));
-        let added = |deeper: usize| deeper.saturating_sub(places) * bytes;
-        let fits = deeper.is_some_and(|deeper| added(deeper) <= left);
-        if !fits && !is_shared && self.deepen_swing(arena, class, overflowed) {
-            return;
-        }
-        let Some(deeper) = deeper else { return self.make_shallow(arena, class) };
-        if !fits {
-            self.pressed = true;
-            return;
-        }
-        let deeper = if is_shared { deeper.min(NEAR) } else { deeper };
-        if deeper > places && self.deepen(arena, class, deeper) {
-            self.deepened += added(deeper);
-        }
-    }
-
-    /// Checks that what classes may have set aside beyond what each may in any case is what they
-    /// were allowed all together, and the swing granted.
-    ///
-    /// # Panics
-    /// When it is not.
-    pub(crate) fn check(&self) {
-        let beyond = (1..=SMALL_CLASSES as u8).map(Class).map(|class| {
-            let (_, extra, bytes) = self.places(class);
-            extra * bytes
-        });
-        assert_eq!(beyond.sum::<usize>(), self.deepened + self.swing.granted(), "set aside");
-    }
-
-    /// The magazines that may be set aside of a class, those beyond what may be in any case, and
-    /// the bytes of each.
-    pub(crate) fn places(&self, class: Class) -> (usize, usize, usize) {
-        let depot = &self.classes[usize::from(class.0)];
-        (depot.places(class), depot.extra.into(), magazine_bytes(class))
-    }
-
-    /// Lets so many magazines be set aside of a class, which are more than may be. Returns whether
-    /// there is memory for the places.
-    pub(crate) fn deepen<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        places: usize,
-    ) -> bool {
-        let depot = &mut self.classes[usize::from(class.0)];
-        while places > depot.places_there_are() {
-            let Some(magazine) = self.fresh.take(arena) else { return false };
-            depot.add(magazine);
-        }
-        // Second: in the child of a fork what is a place is null or a magazine.
-        compiler_fence(Ordering::SeqCst);
-        depot.extra += (places - depot.places(class)) as u16;
-        true
-    }
-
-    /// Takes something out of the depot of a class that was allowed more than others can be now,
-    /// and has not been used since it was looked at last. When nothing is left in it, it is allowed
-    /// as much as in any case.
-    pub(crate) fn take_unused<S: System>(&mut self, arena: &Arena<S>) -> Option<(Class, Rounds)> {
-        if !self.pressed {
-            return None;
-        }
-        for _ in 0..SMALL_CLASSES {
-            let class = Class(self.victim % SMALL_CLASSES as u8 + 1);
-            let depot = &mut self.classes[usize::from(class.0)];
-            if depot.extra > 0 && !depot.is_used {
-                let taken = self.empty_one(arena, class);
-                self.pressed = taken.is_some();
-                return taken.map(|rounds| (class, rounds));
-            }
-            self.victim = class.0;
-            if depot.extra > 0 {
-                // One at a time, so that it may be used until it is looked at again.
-                depot.is_used = false;
-                return None;
-            }
-        }
-        // Nobody has more than in any case: what is in use has become less.
-        self.pressed = false;
-        None
-    }
-
-    /// Allows a class, of which nothing is set aside, as much as in any case.
-    pub(crate) fn make_shallow<S: System>(&mut self, arena: &Arena<S>, class: Class) {
-        let depot = &mut self.classes[usize::from(class.0)];
-        if depot.extra == 0 {
-            return;
-        }
-        let bytes = usize::from(depot.extra) * magazine_bytes(class);
-        let granted = self.swing.end(class);
-        arena.end_swing(granted);
-        // More than was counted in the child of a fork that came between.
-        self.deepened = self.deepened.saturating_sub(bytes.saturating_sub(granted));
-        let own = usize::from(class.info().depot);
-        depot.oldest = 0;
-        // Second: in the child of a fork the oldest has a place, whatever comes of the others.
-        compiler_fence(Ordering::SeqCst);
-        depot.extra = 0;
-        let give_back = |magazine: *mut Magazine| give_back(arena, magazine);
-        let near = depot.magazines[own..].iter_mut();
-        near.for_each(|place| give_back(core::mem::replace(place, ptr::null_mut())));
-        depot.drain().for_each(give_back);
     }
 
     /// Gives back all magazines, those never used as well, so that whoever sets something aside
@@ -214,7 +93,11 @@ impl Depots {
     ) -> Option<Exchanged> {
         let depot = &mut self.classes[usize::from(class.0)];
         // SAFETY: the caller's promise.
-        unsafe { depot.exchange_full(class, full, 1, || self.fresh.take(arena)) }
+        let exchanged = unsafe { depot.exchange_full(class, full, 1, || self.fresh.take(arena)) };
+        if exchanged == Some(Exchanged::ForOldest) {
+            self.swing.note_gone();
+        }
+        exchanged
     }
 
     /// Sets aside all that is in a full magazine, if there is room for it, so that who has to wait
@@ -372,7 +255,7 @@ struct Depot {
     /// How many magazines' slots are places.
     racks: u16,
     /// Whether anything was set aside or taken since it was looked whether that is so.
-    is_used: bool,
+    used: Used,
     /// The places beyond those below are slots of magazines, and those stand in the slots of these.
     shelves: [*mut Magazine; SHELVES],
     magazines: [*mut Magazine; NEAR],
@@ -512,7 +395,7 @@ impl Depot {
         most: usize,
         lease: impl FnOnce() -> Option<*mut Magazine>,
     ) -> Option<Exchanged> {
-        self.is_used = true;
+        self.used.note();
         let places = self.places(class);
         if places == 0 {
             // The caller gives half of it back.
@@ -567,7 +450,7 @@ impl Depot {
         let halves = self.halves + 1;
         self.note_last(room, halves);
         self.halves = halves;
-        self.is_used = true;
+        self.used.note();
     }
 
     /// Moves what was set aside last into the first or second half of a magazine.
@@ -579,7 +462,7 @@ impl Depot {
         let Some(left) = self.halves.checked_sub(1) else { return false };
         let last = self.last().unwrap_or_else(|| self.half(class, left.into()));
         self.halves = left;
-        self.is_used = true;
+        self.used.note();
         // SAFETY: the caller's magazine, and one of this depot, which has objects there.
         unsafe { half(empty, n).write(last.read()) };
         if !left.is_multiple_of(2) {

@@ -21,7 +21,7 @@ use crate::class::{Class, MEDIUM_CAPACITY, MEDIUM_CLASSES, MEDIUM_PLACES};
 use crate::layout::at;
 use crate::magazine::{Magazine, SLOT};
 use crate::policy::retain;
-use crate::swing::Swing;
+use crate::swing::{Swing, Used};
 use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sync::exchange::LOT;
 use freehold_sys::System;
@@ -41,8 +41,8 @@ pub(crate) struct Hot {
     count: u32,
     /// How many there may be: none before the heap has wanted one.
     most: u32,
-    /// Whether one was taken since it was looked whether that is so.
-    is_used: bool,
+    /// Whether one was taken.
+    used: Used,
     /// How many objects went back to the slab that the thread is taking from, for want of room,
     /// since some were fetched last, or since there may be more.
     taken_back: u8,
@@ -55,7 +55,7 @@ const _: () = assert!(MEDIUM_CAPACITY < TAKEN_BACK as usize);
 impl Hot {
     /// None yet.
     pub(crate) const NONE: Self =
-        Self { slots: 0, count: 0, most: 0, is_used: false, taken_back: 0 };
+        Self { slots: 0, count: 0, most: 0, used: Used::NEVER, taken_back: 0 };
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
@@ -102,9 +102,19 @@ impl Hot {
         Some(unsafe { self.slot(n).read() })
     }
 
+    /// Notes that its objects lie idle, whoever has just taken some.
+    pub(crate) fn note_idle(&mut self) {
+        self.used = Used::NEVER;
+    }
+
+    /// Begins the next epoch of swings.
+    pub(crate) fn end_epoch(&mut self) {
+        self.used.end_epoch();
+    }
+
     /// Where its objects are, and whether one was taken since this was asked last.
     pub(crate) fn look(&mut self) -> Looked {
-        Looked { slots: self.slots, was_used: core::mem::take(&mut self.is_used) }
+        Looked { slots: self.slots, was_used: self.used.take() }
     }
 
     /// Whether an object is here.
@@ -260,7 +270,7 @@ impl AllHot {
     pub(crate) fn pop(&mut self, hot: &mut Hot) -> Option<usize> {
         let object = hot.last()?;
         hot.count -= 1;
-        hot.is_used = true;
+        hot.used.note();
         self.filter[place_in_filter(object)] = NOBODY;
         Some(object)
     }
@@ -270,6 +280,7 @@ impl AllHot {
     pub(crate) fn note_overflow(&mut self, class: Class) {
         let overflowed = &mut self.overflowed[class.medium_index()];
         *overflowed = overflowed.saturating_add(1);
+        self.swing.note_gone();
         let surplus = &mut self.surplus[class.medium_index()];
         *surplus = (*surplus + 1).min(2 * SURPLUS);
     }
@@ -309,8 +320,8 @@ impl AllHot {
         hot: &mut Hot,
         most: impl FnOnce() -> usize,
     ) -> bool {
-        self.swing.note_missed(class);
-        hot.is_used = true;
+        self.swing.note_missed();
+        hot.used.note();
         hot.taken_back = 0;
         let overflowed = &mut self.overflowed[class.medium_index()];
         if *overflowed == 0 || hot.count > 0 {
@@ -339,21 +350,18 @@ impl AllHot {
             let wanted = retain::more_hot(before, too_few, size, most);
             (wanted, wanted.min(counted + left / size))
         };
-        let usual = most().saturating_sub(self.allowed);
-        let (mut wanted, mut deeper) = more(retain::hot_most(size), usual);
-        let mut granted = 0;
-        // What it was allowed before becomes part of the swing.
-        let own = if self.swing.is_of(class) { 0 } else { counted * size };
-        if deeper <= before && self.swing.may_grow() {
-            let left = arena.left_for_swings().saturating_sub(own);
-            (wanted, deeper) = more(retain::hot_most_alone(size), left);
-            granted = own + deeper.saturating_sub(counted) * size;
+        let left = (most() + self.swing.granted()).saturating_sub(self.allowed);
+        let usual = retain::hot_most(size);
+        let (mut wanted, mut deeper) = more(usual, left);
+        if deeper <= before && self.swing.has_phases(retain::MEDIUM_MISSED_IN_A_ROW) {
+            (wanted, deeper) =
+                more(retain::hot_most_of_swing(size), left + arena.left_for_swings());
         }
         if deeper <= before {
             return wanted == before;
         }
         if *far == 0 {
-            let bytes = retain::hot_most_alone(class.size()) * SLOT;
+            let bytes = retain::hot_most_of_swing(class.size()) * SLOT;
             let magazines = bytes.div_ceil(size_of::<Magazine>());
             // They stay this heap's, one after the other, for their memory.
             let Some(first) = arena.magazines.make(&arena.system, magazines) else {
@@ -372,15 +380,20 @@ impl AllHot {
         }
         // Second: in the child of a fork there are slots for as many as there may be.
         compiler_fence(Ordering::SeqCst);
-        if granted > 0 {
-            arena.grant_swing(granted);
-            self.swing.grow(class, granted);
-            self.allowed -= own;
-        } else {
-            self.allowed += (deeper - counted) * size;
-        }
+        let added = (deeper - counted) * size;
+        // What is more than usually of one class leaves what is usual to the others.
+        let beyond = |objects: usize| objects.saturating_sub(usual) * size;
+        let granted = added.saturating_sub(left).max(beyond(deeper) - beyond(before));
+        arena.grant(&mut self.swing, granted);
+        self.allowed += added;
         hot.most = deeper as u32;
         deeper == wanted
+    }
+
+    /// Whether a class that may have more than at first lies idle.
+    pub(crate) fn is_idle(&self, class: Class, hot: &Hot) -> bool {
+        let far = self.far[class.medium_index()];
+        far != 0 && hot.slots == far && hot.used.is_idle()
     }
 
     /// Allows a class, of which there are no objects, none, until the heap wants one again, and
@@ -392,11 +405,10 @@ impl AllHot {
         hot: &mut Hot,
     ) {
         debug_assert!(hot.count == 0);
-        let granted = self.swing.end(class);
-        arena.end_swing(granted);
         let far = self.far[class.medium_index()];
         if far != 0 && hot.slots == far {
-            let bytes = (hot.most as usize * class.size()).saturating_sub(granted);
+            let bytes = hot.most as usize * class.size();
+            arena.take_back_grant(&mut self.swing, bytes);
             // More than was counted in the child of a fork that came between.
             self.allowed = self.allowed.saturating_sub(bytes);
         }
@@ -405,19 +417,17 @@ impl AllHot {
         hot.slots = 0;
     }
 
-    /// Checks that what classes may have that may have more than at first, `most` of each by its
-    /// number among the medium ones, is what they were allowed all together, and the swing granted.
+    /// Checks that what classes may have that may have more than at first is what they were allowed
+    /// all together.
     ///
     /// # Panics
     /// When it is not.
-    pub(crate) fn check<'a>(&self, hot: impl Iterator<Item = (Class, &'a Hot)>) {
-        let is_far = |class: Class, hot: &Hot| {
+    pub(crate) fn check<'a>(&self, all: impl Iterator<Item = (Class, &'a Hot)>) {
+        let bytes = all.map(|(class, hot)| {
             let far = self.far[class.medium_index()];
-            far != 0 && hot.slots == far
-        };
-        let deep = hot.filter(|&(class, hot)| is_far(class, hot));
-        let bytes = deep.map(|(class, hot)| hot.most as usize * class.size());
-        assert_eq!(bytes.sum::<usize>(), self.allowed + self.swing.granted(), "hot");
+            if far != 0 && hot.slots == far { hot.most as usize * class.size() } else { 0 }
+        });
+        assert_eq!(bytes.sum::<usize>(), self.allowed, "bytes that may be hot");
     }
 
     /// Looks at the next class that may have more than at first, when another could not be allowed
@@ -597,13 +607,13 @@ mod tests {
         let mut hots: Vec<_> = (0..MEDIUM_CLASSES).map(|_| Hot::NONE).collect();
         for n in [3, 7, 8] {
             (hots[n].slots, only.all.far[n]) = (0x1000 * n, 0x1000 * n);
-            hots[n].is_used = true;
+            hots[n].used.note();
         }
         let mut unused = || only.all.unused(|n| hots[n].look());
         let first: Vec<_> = (0..3).map(|_| unused()).collect();
         assert_eq!(first, [None; 3], "each was used before it was looked at");
         assert_eq!([unused(), unused()], [Some(3), Some(7)]);
-        hots[8].is_used = true;
+        hots[8].used.note();
         let mut unused = || only.all.unused(|n| hots[n].look());
         assert_eq!([unused(), unused(), unused(), unused()], [None, Some(3), Some(7), Some(8)]);
     }

@@ -6,17 +6,16 @@
 //! those of the slab that the thread is taking from, and the objects that it keeps hot. Who wakes
 //! the slab puts it into a pool, where the thread that had it last looks first (`own_pools`).
 
+mod let_go;
+
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES, MEDIUM_PLACES, SMALL_CLASSES, Starts};
 use crate::free::InSlab;
 use crate::heap::{Heap, Held};
 use crate::hot::{AllHot, Hot, NEAR, Received};
-use crate::invalid::Invalid;
 use crate::layout::{GRANULE, Granule};
-use crate::magazine::ROUNDS;
 use crate::outbox::Outbox;
 use crate::policy::retain;
-use crate::reclaim::LetGo;
 use crate::swing::Swing;
 use crate::tables::{Part, SlabLocal};
 use crate::tally::{Account, Tally};
@@ -114,7 +113,7 @@ impl MediumBins {
         self.all_hot.check(all.map(|(n, at_hand)| (medium_class(n), &at_hand.hot)));
     }
 
-    /// Which class comes and goes alone.
+    /// Whether more is hot than usually.
     pub(crate) fn swing(&mut self) -> &mut Swing {
         &mut self.all_hot.swing
     }
@@ -494,99 +493,6 @@ impl<S: System> Arena<S> {
             }
         }
         Ok(account.total_released())
-    }
-
-    /// Notes that a heap's leaseholder has nothing at hand of a class, of which some is fetched
-    /// now. If there could not be enough, there may be more from now on; if there may be too many
-    /// of another class, some go home. Returns the granules released.
-    pub(crate) fn note_medium_missed(&self, bins: &mut MediumBins, class: Class) -> u32 {
-        let MediumBins { at_hand, all_hot } = bins;
-        let hot = &mut at_hand[class.medium_index()].hot;
-        if all_hot.note_missed(self, class, hot, || self.most_hot()) {
-            return 0;
-        }
-        let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
-        self.send_some_hot(bins, medium_class(n))
-    }
-
-    /// Sends some hot objects of a class home. Returns the granules released.
-    pub(crate) fn send_some_hot(&self, bins: &mut MediumBins, class: Class) -> u32 {
-        let MediumBins { at_hand, all_hot } = bins;
-        let hot = &mut at_hand[class.medium_index()].hot;
-        // What was freed twice is lost, which is all that can be done about it here.
-        let released = self.send_some_hot_home(class, (hot, all_hot), &mut |_| ());
-        if hot.count() == 0 {
-            all_hot.make_shallow(self, class, hot);
-        }
-        released
-    }
-
-    /// Returns what is hot, so many objects or a few more, and then what the bins hold, to the
-    /// slabs it came from. Calls `twice` with what was free already.
-    pub(crate) fn let_go_of_medium(
-        &self,
-        bins: &mut MediumBins,
-        most: usize,
-        mut twice: impl FnMut(Invalid),
-    ) -> LetGo {
-        let MediumBins { at_hand, all_hot } = bins;
-        let (mut released, mut left) = (0, most);
-        for (n, AtHand { hot, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
-            let class = medium_class(n);
-            while hot.count() > 0 {
-                if left == 0 {
-                    return LetGo { released, is_all: false };
-                }
-                left = left.saturating_sub(ROUNDS);
-                released += self.send_some_hot_home(class, (hot, all_hot), &mut twice);
-            }
-            all_hot.make_shallow(self, class, hot);
-        }
-        for (n, AtHand { bin, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
-            let bin = core::mem::replace(bin, MediumBin::none());
-            if bin.free != 0 {
-                let class = medium_class(n);
-                let home = self.send_medium_home(class, bin.slab, bin.free, None, &self.tally);
-                debug_assert!(home.is_ok(), "a bin held an object that is free");
-                released += home.unwrap_or(0);
-            }
-        }
-        LetGo { released, is_all: true }
-    }
-
-    /// Returns the hot objects freed last to their slabs, those of one slab together: [`ROUNDS`] of
-    /// them, or as many as there are. Returns the granules released. Calls `twice` with what was
-    /// free already.
-    fn send_some_hot_home(
-        &self,
-        class: Class,
-        (hot, all_hot): (&mut Hot, &mut AllHot),
-        twice: &mut dyn FnMut(Invalid),
-    ) -> u32 {
-        let mut objects = [(NO_SLAB, 0_u64); ROUNDS];
-        let mut count = 0;
-        while let Some(place) = objects.get_mut(count)
-            && let Some(object) = all_hot.pop(hot)
-        {
-            // What is not an object of the class any more was freed twice, and is lost.
-            let found = self.object_at(object).filter(|found| found.class == class);
-            if let Some(InSlab { slab, index, .. }) = found {
-                *place = (slab, 1 << index);
-                count += 1;
-            }
-        }
-        let (mut released, mut rest) = (0, &mut objects[..count]);
-        while let Some((&mut (slab, first), others)) = rest.split_first_mut() {
-            let mut bits = first;
-            let same = others.iter_mut().filter(|(other, _)| *other == slab);
-            same.for_each(|(_, bit)| bits |= core::mem::take(bit));
-            // Those that were taken along have no bits left.
-            if bits != 0 {
-                released += self.send_hot_home((class, slab, bits), None, &self.tally, twice);
-            }
-            rest = others;
-        }
-        released
     }
 
     /// Gives out a medium object from a heap whose lock is held because it is shared.

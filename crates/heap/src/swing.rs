@@ -1,18 +1,19 @@
-//! Swings: a program that allocates thousands of objects of one class, frees them all, and begins
-//! again.
+//! Swings: a program that allocates thousands of objects, frees them all, and begins again.
 //!
 //! What may stay at hand is bounded, for each class and for all together, so that what is free of
-//! one is there for the others. Where nothing but one class comes and goes there are no others, and
-//! what went home would be fetched again. So of a class that a heap has missed again and again,
-//! with none of the other classes missed in between, more may stay at hand. All that does is
-//! granted then, from a bound for the swings of all heaps, and nothing of the usual bounds taken.
+//! one is there for the others. Where a program has phases, in which it does nothing but allocate
+//! and then nothing but free, nobody else wants what is free in between, and what went home would
+//! be fetched again. So a heap notes how often in a row something was missed, with nothing gone
+//! home for want of room, and the other way round. When both was often, more may stay at hand than
+//! usually, from a bound for the swings of all heaps.
 //!
-//! It makes room as soon as anything else is wanted: what is fetched of another class, or claimed
-//! as a run, is owed, and as much goes home. What lies in a heap whose thread rests the background
-//! thread takes, as all that is at hand.
+//! It makes room as soon as something else is wanted: of a class that was not used while a fourth
+//! of what swings were granted was fetched of others, or claimed as runs, as much goes home as is
+//! fetched from then on. What lies in a heap whose thread rests the background thread takes, as
+//! all that is at hand.
 //!
-//! A heap may have two: of small objects, which are set aside in its [depot](crate::depot), and of
-//! medium ones, which stay [hot](crate::hot).
+//! Small objects, which are set aside in the heap's [depot](crate::depot), and medium ones, which
+//! stay [hot](crate::hot), have swings of their own.
 //!
 //! Invariant: what swings have been granted in all is what each was, so far as none was lost with a
 //! thread that vanished in a fork.
@@ -20,95 +21,140 @@
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
 use crate::class::Class;
-use crate::depot::{Depots, HALF};
 use crate::heap::Heap;
 use crate::layout::GRANULE;
-use crate::magazine::ROUNDS;
-use crate::medium::MediumBins;
 use crate::policy::retain;
 use freehold_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use freehold_sys::System;
 
-/// How often in a row a class was missed when it is the only one that comes and goes.
-const IN_A_ROW: u8 = 16;
-
-/// The most half magazines, and batches of hot objects, that go home at once.
+/// The most half magazines of small objects, and batches of medium ones, that go home at once.
 const HALVES_AT_ONCE: usize = 64;
-const BATCHES_AT_ONCE: usize = 8;
+pub(crate) const BATCHES_AT_ONCE: usize = 8;
 
-/// What of a heap comes and goes alone, of small objects or of medium ones. Its leaseholder's. All
-/// zero: nothing.
+/// How often in a row something happened, and how often the last time that it did.
+struct Row {
+    now: u8,
+    last: u8,
+}
+
+impl Row {
+    fn add(&mut self) {
+        self.now = self.now.saturating_add(1);
+    }
+
+    fn end(&mut self) {
+        if self.now > 0 {
+            (self.last, self.now) = (self.now, 0);
+        }
+    }
+
+    fn longest(&self) -> u8 {
+        self.now.max(self.last)
+    }
+}
+
+/// Whether what is at hand of a class was used: since that was asked last, and in this epoch of
+/// swings, or the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Used(u8);
+
+impl Used {
+    const LATELY: u8 = 1;
+    const NOW: u8 = 2;
+    const BEFORE: u8 = 4;
+
+    /// It was not.
+    pub(crate) const NEVER: Self = Self(0);
+
+    /// Notes that it is.
+    #[inline(always)]
+    pub(crate) fn note(&mut self) {
+        self.0 |= Self::LATELY | Self::NOW;
+    }
+
+    /// Whether it was, since this was asked last.
+    pub(crate) fn take(&mut self) -> bool {
+        let was = self.0 & Self::LATELY != 0;
+        self.0 &= !Self::LATELY;
+        was
+    }
+
+    /// Begins the next epoch.
+    pub(crate) fn end_epoch(&mut self) {
+        let before = if self.0 & Self::NOW == 0 { 0 } else { Self::BEFORE };
+        self.0 = self.0 & Self::LATELY | before;
+    }
+
+    /// Whether it was used neither in this epoch nor in the one before.
+    pub(crate) fn is_idle(self) -> bool {
+        self.0 & (Self::NOW | Self::BEFORE) == 0
+    }
+}
+
+/// The swings of a heap's small objects, or of its medium ones. Its leaseholder's. All zero: there
+/// are none.
 pub(crate) struct Swing {
-    /// The class that was missed last, and how often in a row.
-    missed: Class,
-    in_a_row: u8,
-    /// The class of which more may stay at hand than usually; 0 if there is none.
-    class: Class,
-    /// Bytes of it that the heap was granted.
+    /// Something was missed.
+    missed: Row,
+    /// Something went home for want of room.
+    gone: Row,
+    /// Bytes that may stay at hand beyond what usually may.
     granted: usize,
+    /// Bytes that were fetched in this epoch.
+    fetched: usize,
     /// Bytes that are to go home for something else.
     owed: usize,
 }
 
 impl Swing {
-    /// None.
-    #[cfg(test)]
-    pub(crate) const NONE: Self =
-        Self { missed: Class(0), in_a_row: 0, class: Class(0), granted: 0, owed: 0 };
-
-    /// Notes that nothing is at hand of a class.
+    /// Notes that nothing is at hand of a class, and some is fetched.
     #[inline]
-    pub(crate) fn note_missed(&mut self, class: Class) {
-        self.in_a_row = if self.missed == class { self.in_a_row.saturating_add(1) } else { 1 };
-        self.missed = class;
+    pub(crate) fn note_missed(&mut self) {
+        self.gone.end();
+        self.missed.add();
     }
 
-    /// The class of which more may stay at hand than usually.
+    /// Notes that some goes home for want of room.
     #[inline]
-    pub(crate) fn class(&self) -> Option<Class> {
-        (self.class != Class(0)).then_some(self.class)
+    pub(crate) fn note_gone(&mut self) {
+        self.missed.end();
+        self.gone.add();
     }
 
-    /// Whether that is this one.
+    /// Whether the program has phases: something was missed so often in a row, and went home.
+    pub(crate) fn has_phases(&self, missed: u8) -> bool {
+        self.missed.longest() >= missed && self.gone.longest() >= retain::GONE_IN_A_ROW
+    }
+
+    /// Whether more may stay at hand than usually.
     #[inline]
-    pub(crate) fn is_of(&self, class: Class) -> bool {
-        self.class == class
+    pub(crate) fn is_any(&self) -> bool {
+        self.granted > 0
     }
 
-    /// Whether more may stay at hand of the class that was missed last, as there is no other one.
-    pub(crate) fn may_grow(&self) -> bool {
-        self.in_a_row >= IN_A_ROW && self.class().is_none_or(|class| class == self.missed)
-    }
-
-    /// Grants a class so many bytes more.
-    pub(crate) fn grow(&mut self, class: Class, bytes: usize) {
-        debug_assert!(self.class().is_none_or(|other| other == class));
-        self.class = class;
-        self.granted += bytes;
-    }
-
-    /// Notes that no more than usually may stay at hand of a class. Returns what it was granted.
-    pub(crate) fn end(&mut self, class: Class) -> usize {
-        if self.class != class {
-            return 0;
-        }
-        (self.class, self.owed) = (Class(0), 0);
-        core::mem::take(&mut self.granted)
-    }
-
-    /// Bytes of it that the heap was granted.
+    /// Bytes that may.
     pub(crate) fn granted(&self) -> usize {
         self.granted
     }
 
-    /// Notes that so many bytes of something else are fetched. Returns how many batches of so many
-    /// bytes are to go home now, of at `most` so many at once.
-    pub(crate) fn owe(&mut self, bytes: usize, batch: usize, most: usize) -> usize {
+    /// Notes that so many bytes are fetched, and tells whether an epoch ends with that.
+    pub(crate) fn ends_epoch(&mut self, fetched: usize) -> bool {
+        self.fetched = self.fetched.saturating_add(fetched);
+        let ends = self.fetched >= retain::swing_epoch(self.granted);
+        if ends {
+            self.fetched = 0;
+        }
+        ends
+    }
+
+    /// Notes that so many bytes are fetched while something lies idle, or none but those before.
+    /// Returns whether so many are to go home, which they do then.
+    pub(crate) fn owes(&mut self, fetched: usize, batch: usize) -> bool {
         // No more than there may be.
-        let owed = self.owed.saturating_add(bytes).min(self.granted);
-        let batches = (owed / batch).min(most);
-        self.owed = owed - batches * batch;
-        batches
+        self.owed = self.owed.saturating_add(fetched).min(self.granted);
+        let is_owed = self.owed >= batch;
+        self.owed -= if is_owed { batch } else { 0 };
+        is_owed
     }
 }
 
@@ -143,39 +189,39 @@ impl<S: System> Arena<S> {
     /// Bytes that a heap could be granted for a swing: where there are several threads, none as
     /// long as nobody would take it from one that rests.
     pub(crate) fn left_for_swings(&self) -> usize {
-        let has_several_threads = self.has_several_threads();
-        if has_several_threads && !self.is_reclaimed() {
+        if self.has_several_threads() && !self.is_reclaimed() {
             self.would_keep_more();
             if !self.is_helped() {
                 self.want_help();
             }
             return 0;
         }
-        let used = self.about_in_use().used * GRANULE;
-        let most = retain::swing_bytes(used, has_several_threads);
-        most.saturating_sub(self.leases.granted.all())
+        self.most_for_swings().saturating_sub(self.leases.granted.all())
     }
 
-    /// Grants a heap so many bytes for a swing, which were left a moment ago.
-    pub(crate) fn grant_swing(&self, bytes: usize) {
-        self.leases.granted.0.fetch_add(bytes, Ordering::Relaxed);
+    /// Bytes that all heaps could be granted.
+    pub(crate) fn most_for_swings(&self) -> usize {
+        retain::swing_bytes(self.about_in_use().used * GRANULE)
     }
 
-    /// Takes back what a swing was granted.
-    pub(crate) fn end_swing(&self, bytes: usize) {
+    /// Grants a swing so many bytes, which were left a moment ago, if any.
+    pub(crate) fn grant(&self, swing: &mut Swing, bytes: usize) {
         if bytes > 0 {
+            self.leases.granted.0.fetch_add(bytes, Ordering::Relaxed);
+            swing.granted += bytes;
+        }
+    }
+
+    /// Takes back what a swing was granted, now that so many bytes less may stay at hand.
+    pub(crate) fn take_back_grant(&self, swing: &mut Swing, bytes: usize) {
+        let bytes = bytes.min(swing.granted);
+        if bytes > 0 {
+            swing.granted -= bytes;
             // Less than that may be counted in the child of a fork that came between.
             let less = |all: usize| Some(all.saturating_sub(bytes));
             let granted = &self.leases.granted.0;
             _ = granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
-    }
-
-    /// Sends some of what is hot of a swing home, as so many bytes of something else are fetched.
-    /// Returns the granules released.
-    fn make_room_of_hot(&self, bins: &mut MediumBins, class: Class, bytes: usize) -> u32 {
-        let batches = bins.swing().owe(bytes, ROUNDS * class.size(), BATCHES_AT_ONCE);
-        (0..batches).map(|_| self.send_some_hot(bins, class)).sum()
     }
 
     /// Checks that what swings were granted in all is what each was, and what heaps may keep at
@@ -205,41 +251,6 @@ impl<S: System> Arena<S> {
     }
 }
 
-impl Depots {
-    /// Lets more be set aside of a class of which so many magazines were too few, if it comes and
-    /// goes alone. Returns whether that was done, or its depth is a matter of swings in any case.
-    #[cold]
-    pub(crate) fn deepen_swing<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Class,
-        too_few: usize,
-    ) -> bool {
-        let is_swing = self.swing.is_of(class);
-        if !self.swing.may_grow() {
-            return is_swing;
-        }
-        let (places, extra, bytes) = self.places(class);
-        // What it was allowed before becomes part of the swing.
-        let usual = if is_swing { 0 } else { extra * bytes };
-        let left = arena.left_for_swings().saturating_sub(usual);
-        let deepest = retain::deepest_swing(places, bytes, left);
-        let deeper = retain::deeper_depot(places, too_few, deepest);
-        if deeper.is_none() && is_swing {
-            self.make_shallow(arena, class);
-        }
-        let Some(deeper) = deeper.filter(|&deeper| deeper > places) else { return is_swing };
-        if !self.deepen(arena, class, deeper) {
-            return is_swing;
-        }
-        let granted = usual + (deeper - places) * bytes;
-        arena.grant_swing(granted);
-        self.swing.grow(class, granted);
-        self.deepened -= usual;
-        true
-    }
-}
-
 impl ThreadCache {
     /// Notes that the heap has a swing.
     #[inline]
@@ -249,17 +260,17 @@ impl ThreadCache {
         }
     }
 
-    /// Sends some of what is at hand of swings home, as so many bytes are fetched of a class that
-    /// is none of theirs, or of a run.
+    /// Sends some of what is at hand of swings home, as so many bytes are fetched of a class, or
+    /// claimed as a run.
     #[inline]
     pub(crate) fn make_room<S: System>(
         &mut self,
         arena: &Arena<S>,
-        fetched: Option<Class>,
+        class: Option<Class>,
         bytes: usize,
     ) {
         if self.heap().is_some_and(|heap| heap.has_swings.get()) {
-            self.make_room_of_swings(arena, fetched, bytes);
+            self.make_room_of_swings(arena, class, bytes);
         }
     }
 
@@ -267,31 +278,29 @@ impl ThreadCache {
     fn make_room_of_swings<S: System>(
         &mut self,
         arena: &Arena<S>,
-        fetched: Option<Class>,
+        class: Option<Class>,
         bytes: usize,
     ) {
         let (Some(heap), Some(bins)) = (self.heap(), self.medium_bins()) else { return };
+        let is_any_hot = bins.swing().is_any();
         // SAFETY: the thread has the lease, and what is done there is done to nothing else.
-        let set_aside = unsafe { heap.with_depots(|it| it.swing.class()) };
-        let hot = bins.swing().class();
-        if set_aside.is_none() && hot.is_none() {
-            heap.has_swings.set(false);
-        }
-        let is_other = |class: &Class| Some(*class) != fetched;
-        if let Some(class) = hot.filter(is_other) {
+        let is_any_set_aside = unsafe { heap.with_depots(|it| it.swing.is_any()) };
+        if is_any_hot {
             let released = arena.make_room_of_hot(bins, class, bytes);
             self.note_released(arena, released);
         }
-        let Some(class) = set_aside.filter(is_other) else { return };
-        let batch = HALF * class.size();
+        if !is_any_set_aside {
+            return heap.has_swings.set(is_any_hot);
+        }
         // SAFETY: as above.
-        let halves = unsafe { heap.with_depots(|it| it.swing.owe(bytes, batch, HALVES_AT_ONCE)) };
-        for _ in 0..halves {
+        unsafe { heap.with_depots(|it| it.note_fetched(bytes)) };
+        for n in 0..HALVES_AT_ONCE {
+            let fetched = if n == 0 { bytes } else { 0 };
             // SAFETY: as above.
-            let half = unsafe { heap.with_depots(|it| it.empty_one(arena, class)) };
-            let Some(rounds) = half else { break };
+            let owed = unsafe { heap.with_depots(|it| it.take_owed(arena, class, fetched)) };
+            let Some((idle, rounds)) = owed else { break };
             // A second free that is found out now stays unnamed: this is no free.
-            _ = self.give_back(arena, class, rounds.as_slice());
+            _ = self.give_back(arena, idle, rounds.as_slice());
         }
     }
 }
@@ -299,44 +308,70 @@ impl ThreadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
-    const ONE: Class = Class(3);
-    const OTHER: Class = Class(4);
+    const NONE: Swing = Swing {
+        missed: Row { now: 0, last: 0 },
+        gone: Row { now: 0, last: 0 },
+        granted: 0,
+        fetched: 0,
+        owed: 0,
+    };
+    const OFTEN: usize = 64;
 
-    fn missed(classes: impl IntoIterator<Item = Class>) -> Swing {
-        let mut swing = Swing::NONE;
-        classes.into_iter().for_each(|class| swing.note_missed(class));
+    /// What comes of rows of misses, and of going home.
+    fn after(rows: &[(usize, usize)]) -> Swing {
+        let mut swing = NONE;
+        for &(missed, gone) in rows {
+            (0..missed).for_each(|_| swing.note_missed());
+            (0..gone).for_each(|_| swing.note_gone());
+        }
         swing
     }
 
     #[test]
-    fn a_class_comes_and_goes_alone_when_no_other_was_missed_for_long() {
-        let often = usize::from(IN_A_ROW);
-        let row = |count| core::iter::repeat_n(ONE, count);
-        assert!(missed(row(often)).may_grow() && missed(row(1000)).may_grow());
-        assert!(!missed(row(often - 1)).may_grow());
-        assert!(!missed(row(1000).chain([OTHER])).may_grow());
-        assert!(!missed(row(often - 1).chain([OTHER, ONE])).may_grow());
+    fn a_program_has_phases_when_it_misses_often_in_a_row_and_lets_go_often_in_a_row() {
+        let phases = |rows: &[(usize, usize)]| after(rows).has_phases(OFTEN as u8);
+        assert!(phases(&[(OFTEN, OFTEN)]) && phases(&[(1000, 1000)]));
+        // The first miss after they were gone is when it counts.
+        assert!(phases(&[(OFTEN, OFTEN), (1, 0)]) && phases(&[(OFTEN, OFTEN), (OFTEN, 1)]));
+        assert!(!phases(&[(1000, OFTEN - 1)]) && !phases(&[(OFTEN - 1, 1000)]));
+        assert!(!phases(&[(1000, 0)]) && !phases(&[(0, 1000)]));
+        assert!(!phases(&[(20, 20); 1000]), "it does both at the same time");
+        assert!(!phases(&[(1000, 1000), (3, 3), (3, 3)]), "that it had some is long ago");
     }
 
     #[test]
-    fn as_long_as_one_class_has_a_swing_no_other_gets_one() {
-        let mut swing = missed([ONE; 20]);
-        swing.grow(ONE, 1000);
-        assert!(swing.may_grow() && swing.is_of(ONE) && !swing.is_of(OTHER));
-        (0..20).for_each(|_| swing.note_missed(OTHER));
-        assert!(!swing.may_grow());
-        assert_eq!((swing.end(OTHER), swing.end(ONE), swing.end(ONE)), (0, 1000, 0));
-        assert!(swing.may_grow() && swing.class().is_none());
+    fn a_class_is_idle_that_was_not_used_for_an_epoch_and_one_before() {
+        let mut used = Used::NEVER;
+        used.note();
+        let idle = |used: &mut Used| {
+            used.end_epoch();
+            used.is_idle()
+        };
+        assert_eq!([idle(&mut used), idle(&mut used), idle(&mut used)], [false, true, true]);
+        assert_eq!([used.take(), used.take()], [true, false]);
+        used.note();
+        assert!(!idle(&mut used) && used.take());
+        used.note();
+        assert_eq!([idle(&mut used), idle(&mut used)], [false, true]);
     }
 
     #[test]
-    fn what_is_owed_goes_by_the_batch_and_waits_if_it_is_more_than_goes_at_once() {
-        let mut swing = Swing::NONE;
-        swing.grow(ONE, 1000);
-        assert_eq!([60, 60, 60, 19, 1].map(|bytes| swing.owe(bytes, 100, 3)), [0, 1, 0, 0, 1]);
-        assert_eq!([500, 0, 0].map(|bytes| swing.owe(bytes, 100, 3)), [3, 2, 0]);
-        // No more than there may be of it.
-        assert_eq!([usize::MAX, 0].map(|bytes| swing.owe(bytes, 100, 50)), [10, 0]);
+    fn an_epoch_ends_when_a_part_of_what_was_granted_was_fetched() {
+        let mut swing = Swing { granted: 8 << 20, ..NONE };
+        let ends: Vec<_> = (1..=2048).filter(|_| swing.ends_epoch(4096)).collect();
+        assert_eq!(ends, [256, 512, 768, 1024, 1280, 1536, 1792, 2048]);
+    }
+
+    #[test]
+    fn what_is_owed_is_paid_by_the_batch_and_is_no_more_than_was_granted() {
+        let mut swing = Swing { granted: 1000, ..NONE };
+        let mut paid = |bytes| {
+            let first = swing.owes(bytes, 100);
+            usize::from(first) + (0..20).filter(|_| swing.owes(0, 100)).count()
+        };
+        assert_eq!([60, 60, 60, 19, 1].map(&mut paid), [0, 1, 0, 0, 1]);
+        assert_eq!([500, usize::MAX].map(&mut paid), [5, 10]);
     }
 }

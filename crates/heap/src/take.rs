@@ -250,10 +250,10 @@ impl ThreadCache {
     pub fn note_medium_missed<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         if let Some(bins) = self.medium_bins() {
             let released = arena.note_medium_missed(bins, class);
-            let has_swing = bins.swing().class().is_some();
+            let has_swing = bins.swing().is_any();
             self.note_released(arena, released);
             self.note_swing(has_swing);
-            // As many as wake a slab, or as it has.
+            // About as many as a slab has in the mean.
             let bytes = usize::from(class.info().capacity) * class.size() / 2;
             self.make_room(arena, Some(class), bytes);
         }

@@ -164,8 +164,8 @@ pub const fn deepest_depot(bytes: usize) -> usize {
 /// The most magazines that a heap may set aside of a class: for 100,000 objects.
 pub const DEPOT_PLACES_MOST: usize = 100_000usize.div_ceil(30);
 
-/// How many a heap may set aside of a class that comes and goes alone, of which it has so many
-/// `places`, when it may have so many bytes more.
+/// How many a heap may set aside of a class of a program that has phases, when it may set `places`
+/// aside, and so many bytes more.
 pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
     (places + left / bytes).min(DEPOT_PLACES_MOST)
 }
@@ -188,16 +188,32 @@ pub fn depot_bytes(used: usize, heaps: usize) -> usize {
     (all / heaps.max(1)).max(DEPOT_BYTES_EACH)
 }
 
-/// Bytes of swings of all heaps together when `used` bytes are in use: a share of that besides what
-/// may be in any case. Where there is one thread, which has the memory
-/// of a swing for whatever else it wants, more.
-pub fn swing_bytes(used: usize, has_several_threads: bool) -> usize {
-    let least = if has_several_threads { SWING_BYTES } else { SWING_BYTES_ALONE };
-    least + (used / 8).min(SWING_BYTES_MORE)
+/// How often in a row small objects were missed when a program has phases: they come by the half
+/// magazine.
+pub const MISSED_IN_A_ROW: u8 = 64;
+
+/// Likewise medium ones, which come by the slab.
+pub const MEDIUM_MISSED_IN_A_ROW: u8 = 16;
+
+/// How often in a row some went home for want of room: small ones by the magazine, medium ones one
+/// by one.
+pub const GONE_IN_A_ROW: u8 = 64;
+
+/// Bytes of swings of all heaps together, beyond what usually may stay at hand, when `used` bytes
+/// are in use: a share of that besides what may be in any case.
+pub fn swing_bytes(used: usize) -> usize {
+    SWING_BYTES + (used / 8).min(SWING_BYTES_MORE)
 }
 
+/// Bytes that are fetched in an epoch of swings that were granted so many: in two of them a fourth
+/// of that.
+pub fn swing_epoch(granted: usize) -> usize {
+    (granted / 8).max(SWING_EPOCH_LEAST)
+}
+
+const SWING_EPOCH_LEAST: usize = 1 << 20;
+
 const SWING_BYTES: usize = 8 << 20;
-const SWING_BYTES_ALONE: usize = 16 << 20;
 const SWING_BYTES_MORE: usize = 56 << 20;
 
 /// Bytes of hot medium objects of each class in all heaps together, but for what each may keep in
@@ -223,9 +239,9 @@ pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
 }
 
 /// Bytes of hot medium objects of a class that a heap may keep where it turned out to need more,
-/// where the class comes and goes alone, and the first time that it needs more.
+/// where the program has phases, and the first time that it needs more.
 const MORE_HOT_BYTES: usize = 8 << 20;
-const MORE_HOT_BYTES_ALONE: usize = 32 << 20;
+const MORE_HOT_BYTES_OF_SWING: usize = 32 << 20;
 const MORE_HOT_BYTES_FIRST: usize = 64 * 1024;
 
 /// The most medium objects of a size that a heap usually keeps hot.
@@ -233,9 +249,9 @@ pub fn hot_most(size: usize) -> usize {
     MORE_HOT_BYTES / size
 }
 
-/// The most that it keeps hot of a class that comes and goes alone.
-pub fn hot_most_alone(size: usize) -> usize {
-    MORE_HOT_BYTES_ALONE / size
+/// The most that it keeps hot of a class where the program has phases.
+pub fn hot_most_of_swing(size: usize) -> usize {
+    MORE_HOT_BYTES_OF_SWING / size
 }
 
 /// How many a heap may keep, of at `most` so many, once it was found that so many objects of a size

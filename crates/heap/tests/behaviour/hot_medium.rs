@@ -118,8 +118,8 @@ fn what_stays_hot_is_bounded_for_each_size_and_for_all_together() {
     for size in sizes {
         come_and_go(&mut thread, size, (3 << 20) / size, LONG);
         let slab = usize::from(Class::of_medium(size).info().capacity);
-        // More where it comes and goes alone, which it does.
-        let most = retain::hot_most_alone(size) + slab;
+        // More where there are phases, as there are.
+        let most = retain::hot_most_of_swing(size) + slab;
         assert!(at_hand(&mut thread, size) <= most, "of {size} bytes");
     }
     let bytes = |size: usize| {
@@ -131,7 +131,7 @@ fn what_stays_hot_is_bounded_for_each_size_and_for_all_together() {
     let all: usize = sizes.into_iter().map(bytes).sum();
     let usual = retain::hot_bytes(retain::depot_bytes(0, 1), false);
     let used = estate.arena().usage().in_use();
-    assert!(all <= usual + retain::swing_bytes(used, false), "{all} bytes of {used}");
+    assert!(all <= usual + retain::swing_bytes(used), "{all} bytes of {used}");
 }
 
 #[test]

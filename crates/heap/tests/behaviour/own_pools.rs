@@ -270,7 +270,8 @@ fn more_than_may_stay_hot_goes_home_by_the_lot_and_all_of_it_is_there_again() {
             let class = Class::of_medium(size);
             let at_hand = one.cache.at_hand(class) * class.size();
             let few = (11 + usize::from(class.info().capacity)) * class.size();
-            let most = retain::swing_bytes(2 * count * size, threads > 1);
+            let usual = retain::hot_bytes(retain::depot_bytes(0, threads), threads > 1);
+            let most = usual + retain::swing_bytes(2 * count * size);
             assert!(at_hand > few, "size {size}: {at_hand} bytes stay at hand");
             assert!(at_hand <= most + few, "size {size}: {at_hand} bytes stay at hand");
             check(&estate);
