@@ -317,7 +317,7 @@ mod tests {
         fetched: 0,
         owed: 0,
     };
-    const OFTEN: usize = 64;
+    const OFTEN: usize = retain::GONE_IN_A_ROW as usize;
 
     /// What comes of rows of misses, and of going home.
     fn after(rows: &[(usize, usize)]) -> Swing {

@@ -190,14 +190,14 @@ pub fn depot_bytes(used: usize, heaps: usize) -> usize {
 
 /// How often in a row small objects were missed when a program has phases: they come by the half
 /// magazine.
-pub const MISSED_IN_A_ROW: u8 = 64;
+pub const MISSED_IN_A_ROW: u8 = 32;
 
 /// Likewise medium ones, which come by the slab.
 pub const MEDIUM_MISSED_IN_A_ROW: u8 = 16;
 
 /// How often in a row some went home for want of room: small ones by the magazine, medium ones one
 /// by one.
-pub const GONE_IN_A_ROW: u8 = 64;
+pub const GONE_IN_A_ROW: u8 = 32;
 
 /// Bytes of swings of all heaps together, beyond what usually may stay at hand, when `used` bytes
 /// are in use: a share of that besides what may be in any case.

@@ -45,7 +45,7 @@ fn what_comes_and_goes_in_phases_stays_at_hand_beyond_what_does_usually() {
 
 #[test]
 fn it_makes_room_for_as_much_as_is_fetched_of_another_class_or_claimed_as_runs() {
-    let others = [(500, 8000), (5000, 800), (100_000, 40), (2 << 20, 40)];
+    let others = [(500, 24_000), (5000, 2400), (100_000, 120), (2 << 20, 40)];
     for ((size, count), (other, others)) in
         SWINGS.into_iter().flat_map(|swing| others.map(|other| (swing, other)))
     {
