@@ -118,7 +118,7 @@ impl ThreadCache {
             })
         };
         self.note_swing(has_swing);
-        self.make_room(arena, Some(class), ROUNDS * class.size());
+        self.make_room(arena, ROUNDS * class.size());
     }
 
     /// Gives some objects back that have long been set aside, if others could be in their place.

@@ -20,7 +20,6 @@
 
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
-use crate::class::Class;
 use crate::heap::Heap;
 use crate::layout::GRANULE;
 use crate::policy::retain;
@@ -260,33 +259,23 @@ impl ThreadCache {
         }
     }
 
-    /// Sends some of what is at hand of swings home, as so many bytes are fetched of a class, or
-    /// claimed as a run.
+    /// Sends some of what lies idle of swings home, as so many bytes are fetched of a class, which
+    /// does not, or claimed as a run.
     #[inline]
-    pub(crate) fn make_room<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Option<Class>,
-        bytes: usize,
-    ) {
+    pub(crate) fn make_room<S: System>(&mut self, arena: &Arena<S>, bytes: usize) {
         if self.heap().is_some_and(|heap| heap.has_swings.get()) {
-            self.make_room_of_swings(arena, class, bytes);
+            self.make_room_of_swings(arena, bytes);
         }
     }
 
     #[cold]
-    fn make_room_of_swings<S: System>(
-        &mut self,
-        arena: &Arena<S>,
-        class: Option<Class>,
-        bytes: usize,
-    ) {
+    fn make_room_of_swings<S: System>(&mut self, arena: &Arena<S>, bytes: usize) {
         let (Some(heap), Some(bins)) = (self.heap(), self.medium_bins()) else { return };
         let is_any_hot = bins.swing().is_any();
         // SAFETY: the thread has the lease, and what is done there is done to nothing else.
         let is_any_set_aside = unsafe { heap.with_depots(|it| it.swing.is_any()) };
         if is_any_hot {
-            let released = arena.make_room_of_hot(bins, class, bytes);
+            let released = arena.make_room_of_hot(bins, bytes);
             self.note_released(arena, released);
         }
         if !is_any_set_aside {
@@ -297,7 +286,7 @@ impl ThreadCache {
         for n in 0..HALVES_AT_ONCE {
             let fetched = if n == 0 { bytes } else { 0 };
             // SAFETY: as above.
-            let owed = unsafe { heap.with_depots(|it| it.take_owed(arena, class, fetched)) };
+            let owed = unsafe { heap.with_depots(|it| it.take_owed(arena, fetched)) };
             let Some((idle, rounds)) = owed else { break };
             // A second free that is found out now stays unnamed: this is no free.
             _ = self.give_back(arena, idle, rounds.as_slice());

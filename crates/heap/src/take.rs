@@ -255,7 +255,7 @@ impl ThreadCache {
             self.note_swing(has_swing);
             // About as many as a slab has in the mean.
             let bytes = usize::from(class.info().capacity) * class.size() / 2;
-            self.make_room(arena, Some(class), bytes);
+            self.make_room(arena, bytes);
         }
     }
 
@@ -334,7 +334,7 @@ impl ThreadCache {
                 return Some(Given { address, zero: false });
             }
             self.surplus.note_claimed();
-            self.make_room(arena, None, count as usize * GRANULE);
+            self.make_room(arena, count as usize * GRANULE);
             arena.note_run_claimed(heap, count, &account);
             if may_be_hot && let Some(address) = arena.take_batch(heap, count, &account) {
                 return Some(Given { address, zero: false });

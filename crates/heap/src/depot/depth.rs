@@ -59,9 +59,12 @@ impl Depots {
         let granted = added(deeper).saturating_sub(left).max(beyond(deeper) - beyond(places));
         if granted > left_for_swings {
             self.pressed = true;
-        } else if deeper > places && self.deepen(arena, class, deeper) {
+        } else if deeper > places && self.has_places(arena, class, deeper) {
             arena.grant(&mut self.swing, granted);
             self.deepened += added(deeper);
+            // Second: in the child of a fork what is a place is null or a magazine, and counted.
+            compiler_fence(Ordering::SeqCst);
+            self.classes[usize::from(class.0)].extra += (deeper - places) as u16;
             self.pressed = false;
         }
     }
@@ -78,17 +81,14 @@ impl Depots {
         assert_eq!(beyond.sum::<usize>(), self.deepened, "bytes that may be set aside");
     }
 
-    /// Lets so many magazines be set aside of a class, which are more than may be. Returns whether
-    /// there is memory for the places.
-    fn deepen<S: System>(&mut self, arena: &Arena<S>, class: Class, places: usize) -> bool {
+    /// Makes so many places for a class, as far as they are not there. Returns whether there is
+    /// memory for them.
+    fn has_places<S: System>(&mut self, arena: &Arena<S>, class: Class, places: usize) -> bool {
         let depot = &mut self.classes[usize::from(class.0)];
         while places > depot.places_there_are() {
             let Some(magazine) = self.fresh.take(arena) else { return false };
             depot.add(magazine);
         }
-        // Second: in the child of a fork what is a place is null or a magazine.
-        compiler_fence(Ordering::SeqCst);
-        depot.extra += (places - depot.places(class)) as u16;
         true
     }
 
@@ -116,16 +116,14 @@ impl Depots {
         }
     }
 
-    /// Takes half a magazine out of the depot of a class that lies idle, and is not the one of
-    /// which so many bytes are `fetched`, if that is owed. When nothing is left in it, it is
-    /// allowed as much as in any case.
+    /// Takes half a magazine out of the depot of a class that lies idle, if that is owed with what
+    /// is `fetched`, in bytes. When nothing is left in it, it is allowed as much as in any case.
     pub(crate) fn take_owed<S: System>(
         &mut self,
         arena: &Arena<S>,
-        class: Option<Class>,
         fetched: usize,
     ) -> Option<(Class, Rounds)> {
-        let idle = self.idle_class().filter(|&idle| Some(idle) != class)?;
+        let idle = self.idle_class()?;
         if !self.swing.owes(fetched, HALF * idle.size()) {
             return None;
         }

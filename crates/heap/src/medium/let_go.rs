@@ -26,14 +26,9 @@ impl<S: System> Arena<S> {
         self.send_some_hot(bins, medium_class(n))
     }
 
-    /// Sends hot objects home of classes that lie idle, as so many bytes are fetched, of this class
-    /// if it is one. Returns the granules released.
-    pub(crate) fn make_room_of_hot(
-        &self,
-        bins: &mut MediumBins,
-        class: Option<Class>,
-        bytes: usize,
-    ) -> u32 {
+    /// Sends hot objects home of a class that lies idle, if there is one, as so many bytes are
+    /// fetched. Returns the granules released.
+    pub(crate) fn make_room_of_hot(&self, bins: &mut MediumBins, bytes: usize) -> u32 {
         let MediumBins { at_hand, all_hot } = &mut *bins;
         if all_hot.swing.ends_epoch(bytes) {
             for it in at_hand.iter_mut() {
@@ -42,7 +37,7 @@ impl<S: System> Arena<S> {
         }
         let all = at_hand[..MEDIUM_CLASSES].iter().enumerate();
         let mut all = all.map(|(n, it)| (medium_class(n), &it.hot));
-        let is_idle = |it: &(Class, &Hot)| Some(it.0) != class && all_hot.is_idle(it.0, it.1);
+        let is_idle = |it: &(Class, &Hot)| all_hot.is_idle(it.0, it.1);
         let Some((idle, _)) = all.find(is_idle) else { return 0 };
         let (mut released, mut fetched) = (0, bytes);
         for _ in 0..BATCHES_AT_ONCE {

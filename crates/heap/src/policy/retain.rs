@@ -241,7 +241,7 @@ pub fn hot(size: usize, most: usize, heaps: usize) -> usize {
 /// Bytes of hot medium objects of a class that a heap may keep where it turned out to need more,
 /// where the program has phases, and the first time that it needs more.
 const MORE_HOT_BYTES: usize = 8 << 20;
-const MORE_HOT_BYTES_OF_SWING: usize = 32 << 20;
+const MORE_HOT_BYTES_OF_SWING: usize = 16 << 20;
 const MORE_HOT_BYTES_FIRST: usize = 64 * 1024;
 
 /// The most medium objects of a size that a heap usually keeps hot.
