@@ -30,13 +30,26 @@ impl Depots {
         self.swing.note_missed();
         let depot = &mut self.classes[usize::from(class.0)];
         depot.used.note();
-        if depot.overflowed == 0 || depot.halves > 0 {
-            return;
+        if depot.overflowed > 0 && depot.halves == 0 {
+            self.change_depth(arena, class, is_shared, most());
         }
+    }
+
+    /// Likewise, when some were given back since nothing was set aside last.
+    #[cold]
+    #[inline(never)]
+    fn change_depth<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        class: Class,
+        is_shared: bool,
+        most: usize,
+    ) {
+        let depot = &mut self.classes[usize::from(class.0)];
         let overflowed = usize::from(core::mem::take(&mut depot.overflowed)).div_ceil(2);
         let (places, bytes) = (depot.places(class), magazine_bytes(class));
         let usual = retain::deepest_depot(bytes);
-        let left = (most() + self.swing.granted()).saturating_sub(self.deepened);
+        let left = (most + self.swing.granted()).saturating_sub(self.deepened);
         let has_phases = !is_shared && self.swing.has_phases(retain::MISSED_IN_A_ROW);
         let left_for_swings = if has_phases { arena.left_for_swings() } else { 0 };
         let added = |deeper: usize| deeper.saturating_sub(places) * bytes;
