@@ -94,7 +94,7 @@ impl Depots {
         let depot = &mut self.classes[usize::from(class.0)];
         // SAFETY: the caller's promise.
         let exchanged = unsafe { depot.exchange_full(class, full, 1, || self.fresh.take(arena)) };
-        if exchanged == Some(Exchanged::ForOldest) {
+        if !matches!(exchanged, Some(Exchanged::For(_))) {
             self.swing.note_gone();
         }
         exchanged

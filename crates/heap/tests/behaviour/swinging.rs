@@ -12,7 +12,8 @@ use freehold_sys::fake::Fake;
 const LONG: usize = 14;
 
 /// Sizes of small and medium objects, and how many are more than usually stay at hand.
-const SWINGS: [(usize, usize); 4] = [(48, 50_000), (256, 10_000), (3000, 4000), (16_000, 900)];
+const SWINGS: [(usize, usize); 5] =
+    [(48, 50_000), (256, 10_000), (3000, 4000), (16_000, 900), (2000, 3000)];
 
 /// Allocates so many objects and frees them all, some times.
 fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
