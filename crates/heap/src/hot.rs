@@ -390,10 +390,10 @@ impl AllHot {
         deeper == wanted
     }
 
-    /// Whether a class that may have more than at first lies idle.
+    /// Whether objects of a class that may have more than at first lie idle.
     pub(crate) fn is_idle(&self, class: Class, hot: &Hot) -> bool {
         let far = self.far[class.medium_index()];
-        far != 0 && hot.slots == far && hot.used.is_idle()
+        far != 0 && hot.slots == far && hot.count > 0 && hot.used.is_idle()
     }
 
     /// Allows a class, of which there are no objects, none, until the heap wants one again, and
