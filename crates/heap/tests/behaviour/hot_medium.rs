@@ -1,5 +1,6 @@
 //! Medium objects that a thread keeps hot: how many, and when it lets go of them.
 
+use crate::setting_aside::{come_and_go, out};
 use crate::support::{Estate, Thread};
 use freehold_heap::class::Class;
 use freehold_heap::invalid::Invalid;
@@ -10,23 +11,9 @@ use std::collections::BTreeSet;
 /// Times after which a thread keeps all that comes and goes, if it may.
 const LONG: usize = 10;
 
-/// Allocates so many objects and frees them all, some times.
-fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
-    for _ in 0..times {
-        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
-        thread.free_all(objects);
-    }
-}
-
 /// Objects of a size that a thread has at hand.
 fn at_hand(thread: &mut Thread<Fake>, size: usize) -> usize {
     thread.cache.at_hand(Class::of_medium(size))
-}
-
-/// Objects that are not in slabs.
-fn out(estate: &Estate<Fake>) -> usize {
-    // SAFETY: the test's only thread is here.
-    unsafe { estate.arena().check() }.objects_out
 }
 
 #[test]

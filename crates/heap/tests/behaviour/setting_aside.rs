@@ -63,7 +63,7 @@ fn at_the_edges_of_a_magazine_there_is_room_for_half_of_it_either_way() {
 }
 
 /// Allocates so many objects and frees them all, some times.
-fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
+pub(crate) fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
     for _ in 0..times {
         let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
         thread.free_all(objects);
@@ -71,7 +71,7 @@ fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usiz
 }
 
 /// Objects that are not in slabs.
-fn out(estate: &Estate<Fake>) -> usize {
+pub(crate) fn out(estate: &Estate<Fake>) -> usize {
     // SAFETY: the test's only thread is here.
     unsafe { estate.arena().check() }.objects_out
 }

@@ -2,6 +2,7 @@
 //! room.
 
 use crate::reclaiming::{alone, can_summon};
+use crate::setting_aside::{come_and_go, out};
 use crate::support::{Estate, Random, Thread};
 use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain;
@@ -14,20 +15,6 @@ const LONG: usize = 14;
 /// Sizes of small and medium objects, and how many are more than usually stay at hand.
 const SWINGS: [(usize, usize); 5] =
     [(48, 50_000), (256, 10_000), (3000, 4000), (16_000, 900), (2000, 3000)];
-
-/// Allocates so many objects and frees them all, some times.
-fn come_and_go(thread: &mut Thread<Fake>, size: usize, count: usize, times: usize) {
-    for _ in 0..times {
-        let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
-        thread.free_all(objects);
-    }
-}
-
-/// Objects that are not in slabs.
-fn out(estate: &Estate<Fake>) -> usize {
-    // SAFETY: the test's only thread is here.
-    unsafe { estate.arena().check() }.objects_out
-}
 
 #[test]
 fn what_comes_and_goes_in_phases_stays_at_hand_beyond_what_does_usually() {
