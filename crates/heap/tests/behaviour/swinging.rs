@@ -56,6 +56,21 @@ fn it_makes_room_for_as_much_as_is_fetched_of_another_class_or_claimed_as_runs()
 }
 
 #[test]
+fn no_more_goes_than_is_fetched_once_it_lies_idle() {
+    let (size, count) = SWINGS[1];
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    come_and_go(&mut thread, size, count, LONG);
+    let before = out(&estate);
+    // Some of which are fetched before it does. What is counted is more than what is fetched, by
+    // less than half.
+    let fetched: Vec<_> = (0..4000).map(|_| thread.alloc(500).unwrap()).collect();
+    let gone = (before + fetched.len()).saturating_sub(out(&estate)) * size;
+    assert!((1..2_200_000).contains(&gone), "{gone} bytes of {}", count * size);
+    thread.free_all(fetched);
+}
+
+#[test]
 fn a_little_of_something_else_lets_a_little_go() {
     for (size, count) in SWINGS {
         let estate = Estate::new(Fake::new());
