@@ -7,10 +7,10 @@
 //! home for want of room, and the other way round. When both was often, more may stay at hand than
 //! usually, from a bound for the swings of all heaps.
 //!
-//! It makes room as soon as something else is wanted: of a class that was not used while a fourth
-//! of what swings were granted was fetched of others, or claimed as runs, as much goes home as is
-//! fetched from then on. What lies in a heap whose thread rests the background thread takes, as
-//! all that is at hand.
+//! It makes room when something else is wanted: of a class that was not used while a fourth of what
+//! swings were granted, or 2 MiB, was fetched of others, or claimed as runs, about as much goes
+//! home as is fetched from then on. What lies in a heap whose thread rests the background thread
+//! takes, as all that is at hand.
 //!
 //! Small objects, which are set aside in the heap's [depot](crate::depot), and medium ones, which
 //! stay [hot](crate::hot), have swings of their own.

@@ -161,7 +161,7 @@ pub const fn deepest_depot(bytes: usize) -> usize {
     DEPOT_MOST_BYTES / bytes
 }
 
-/// The most magazines that a heap may set aside of a class: for 100,000 objects.
+/// The most magazines that a heap may set aside of a class: for 100,000 objects, 30 each.
 pub const DEPOT_PLACES_MOST: usize = 100_000usize.div_ceil(30);
 
 /// How many a heap may set aside of a class of a program that has phases, when it may set `places`
@@ -206,7 +206,7 @@ pub fn swing_bytes(used: usize) -> usize {
 }
 
 /// Bytes that are fetched in an epoch of swings that were granted so many: in two of them a fourth
-/// of that.
+/// of that, but so much at least that what comes and goes with others is used meanwhile.
 pub fn swing_epoch(granted: usize) -> usize {
     (granted / 8).max(SWING_EPOCH_LEAST)
 }
@@ -552,6 +552,21 @@ mod tests {
             assert_eq!(deeper_depot(most, most / 2 + 1, most), None);
             assert_eq!(deeper_depot(1, usize::from(u16::MAX), most), None);
         }
+    }
+
+    #[test]
+    fn what_swings_may_have_is_a_share_of_what_is_in_use_within_bounds() {
+        let mib = |used: usize| swing_bytes(used << 20) >> 20;
+        assert_eq!([0, 8, 80, 448, 100_000].map(mib), [8, 9, 18, 64, 64]);
+        assert_eq!(swing_bytes(usize::MAX), 64 << 20);
+        // Two epochs are a fourth of what was granted, or 2 MiB.
+        assert_eq!([0, 8, 64].map(|mib| (2 * swing_epoch(mib << 20)) >> 20), [2, 2, 16]);
+        for (places, bytes) in [(1, 736), (300, 2000), (3000, 60_000)] {
+            let deepest = deepest_swing(places, bytes, 10 << 20);
+            assert!(deepest <= DEPOT_PLACES_MOST && (deepest - places) * bytes <= 10 << 20);
+            assert!((deepest + 1 - places) * bytes > 10 << 20 || deepest == DEPOT_PLACES_MOST);
+        }
+        assert!([2304, 32 << 10].iter().all(|&n| hot_most_of_swing(n) * n <= 2 * MORE_HOT_BYTES));
     }
 
     #[test]
