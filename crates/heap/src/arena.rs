@@ -562,8 +562,9 @@ impl<S: System> Arena<S> {
             let vanished =
                 heap.is_exclusive() && heap.is_leased() && mine.is_none_or(|mine| mine.id() != id);
             if vanished {
+                // What was freed twice, the parent says: it has that thread still.
                 // SAFETY: its thread is gone, and it was not inside the heap: we held its lock.
-                unsafe { self.end_lease(heap) };
+                unsafe { self.end_lease(heap, |_| ()) };
             }
         }
         self.count_run_sharers();

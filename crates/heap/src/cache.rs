@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::drain::Drain;
 use crate::exchange::Surplus;
 use crate::heap::Heap;
-use crate::invalid::Invalid;
+use crate::invalid::{FoundLate, Invalid};
 use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
 use crate::magazine::{EMPTY, FULL, Kept, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::medium::MediumBins;
@@ -99,6 +99,8 @@ pub struct ThreadCache {
     pub(crate) surplus: Surplus,
     /// Whether the thread has seen that a background thread should be started.
     pub(crate) wants_help: bool,
+    /// What the thread found to have been freed twice as it allocated, or ended.
+    pub(crate) found_late: FoundLate,
     /// Whether the thread is inside a slow path: a signal handler that finds it so must not wait
     /// for a lock that its own thread may hold, and nobody else may take what the thread has at
     /// hand.
@@ -135,6 +137,7 @@ impl ThreadCache {
             drain: Drain::NONE,
             surplus: Surplus::NONE,
             wants_help: false,
+            found_late: FoundLate::NOTHING,
             turn: Turn::new(),
         }
     }
@@ -507,6 +510,12 @@ impl ThreadCache {
         core::mem::take(&mut self.wants_help)
     }
 
+    /// What was freed twice, and found out as the thread allocated, if anything was. Says so once.
+    #[inline]
+    pub fn take_found_late(&mut self) -> Option<Invalid> {
+        self.found_late.take()
+    }
+
     /// Gets the thread a heap of its own or the right to share, if it has neither; and one of its
     /// own in place of that right, if one has become free.
     #[inline]
@@ -584,10 +593,10 @@ impl ThreadCache {
         (self.heap, self.bins) = (ptr::null(), ptr::null_mut());
         if let Some(heap) = heap {
             // SAFETY: leased to this thread, which has just forgotten it.
-            let released = unsafe { arena.end_lease(heap) };
+            let released = unsafe { arena.end_lease(heap, |it| self.found_late.note(it)) };
             self.note_released(arena, released);
         }
-        flushed
+        flushed.and_then(|()| self.found_late.take().map_or(Ok(()), Err))
     }
 }
 

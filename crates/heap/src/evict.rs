@@ -56,10 +56,12 @@ impl<S: System> Arena<S> {
         for _ in 0..EVICTED {
             let Some(object) = bins.pop_hot(class) else { break };
             bins.note_overflow(class);
-            // What is no object of the class any more was freed twice, and is lost.
             let found = self.object_at(object).filter(|found| found.class == class);
             if let Some(InSlab { slab, index, .. }) = found {
                 evicted.add(slab, 1 << index);
+            } else {
+                // It was one when it was kept: it was freed twice, and its slab was whole.
+                twice(Invalid::FreedTwice { address: object });
             }
         }
         let mut released = 0;

@@ -283,7 +283,7 @@ mod tests {
             inbox.open();
             assert_eq!(inbox.put(spare.addr(), 1), Some(0));
             // SAFETY: leased above, and not used any more.
-            unsafe { arena.end_lease(heap) };
+            unsafe { arena.end_lease(heap, |_| ()) };
             arena.purge_heaps();
             assert_eq!(arena.magazines.lease(&arena.system), Some(spare));
         });

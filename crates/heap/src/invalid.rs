@@ -6,6 +6,7 @@ use crate::layout::{GRANULE, Granule};
 use crate::outbox::FreedTwice;
 use crate::tables::RUN;
 use core::fmt;
+use core::num::NonZeroUsize;
 use freehold_sys::System;
 
 /// Why an address cannot be freed.
@@ -74,6 +75,30 @@ impl Invalid {
             | Self::Underrun { address }
             | Self::WrittenWhenFree { address, .. } => address,
         }
+    }
+}
+
+/// What was freed twice, and found out where no free was there to fail, until its thread says so.
+pub(crate) struct FoundLate(Option<NonZeroUsize>);
+
+impl FoundLate {
+    pub(crate) const NOTHING: Self = Self(None);
+
+    /// Notes it, if nothing was found before.
+    pub(crate) fn note(&mut self, found: Invalid) {
+        self.0 = self.0.or(NonZeroUsize::new(found.address()));
+    }
+
+    /// Likewise what was found elsewhere.
+    #[inline]
+    pub(crate) fn note_all(&mut self, other: Self) {
+        self.0 = self.0.or(other.0);
+    }
+
+    /// What was noted, once.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Invalid> {
+        Some(Invalid::FreedTwice { address: self.0.take()?.get() })
     }
 }
 

@@ -126,15 +126,15 @@ impl<S: System> Arena<S> {
         Some(heap)
     }
 
-    /// Ends a lease: the heap lets go of everything it holds, and waits for the next thread.
+    /// Ends a lease: the heap lets go of everything it holds, and waits for the next thread. Calls
+    /// `twice` with what was free already.
     ///
     /// # Safety
     /// The caller's thread has the lease and does not use it afterwards, or its thread is gone.
-    pub(crate) unsafe fn end_lease(&self, heap: &Heap) -> u32 {
+    pub(crate) unsafe fn end_lease(&self, heap: &Heap, twice: impl FnMut(Invalid)) -> u32 {
         heap.holder.end();
-        // A second free that is found out now stays unnamed: the thread that would do so is gone.
         // SAFETY: the caller's thread has the lease, or the leaseholder is gone.
-        let gone = unsafe { self.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()) };
+        let gone = unsafe { self.let_go_of_what_is_at_hand(heap, usize::MAX, twice) };
         let mut released = gone.released;
         heap.set_receives(false);
         let mut held = heap.hold();

@@ -33,8 +33,8 @@ const WORDS: usize = 4;
 /// A slot, plus one, or none.
 type SlotLink = u16;
 
-/// Where a slot stands among those with objects of its medium class: the one before it, which is
-/// newer, and the one after it. All zero where it is none of those.
+/// What a used slot is for, and if it is one of those that malloc takes medium objects from, where
+/// it stands among them: the one before it, which is newer, and the one after it.
 #[derive(Clone, Copy, Default)]
 struct Place {
     newer: SlotLink,
@@ -42,6 +42,7 @@ struct Place {
     /// The class, as it was when the slot was given to the slab. If the slab has another one since,
     /// its objects were free already when they came here.
     class: u8,
+    is_linked: bool,
 }
 
 const _: () = assert!(SLOTS < SlotLink::MAX as usize);
@@ -125,7 +126,7 @@ pub(crate) struct Outbox {
     next: u16,
     /// Whether medium objects wait here at all.
     pub(crate) company: Company,
-    /// For each medium class the newest of its slots, and for each slot where it stands.
+    /// For each medium class the newest of its slots, and for each slot what it is for.
     medium: [SlotLink; MEDIUM_PLACES],
     places: [Place; SLOTS],
     /// Whether the thread has looked for some here since it was last asked how much may be.
@@ -233,10 +234,11 @@ impl Outbox {
 
     /// Takes a slot out of those that malloc takes medium objects from, if it is one.
     fn unlink(&mut self, n: usize) {
-        let Place { newer, older, class } = core::mem::take(&mut self.places[n]);
-        if class == 0 {
+        let place = &mut self.places[n];
+        if !core::mem::take(&mut place.is_linked) {
             return;
         }
+        let Place { newer, older, class, .. } = *place;
         match newer.checked_sub(1) {
             Some(newer) => self.places[usize::from(newer)].older = older,
             None => self.medium[Class(class).medium_index()] = older,
@@ -250,7 +252,7 @@ impl Outbox {
     fn link(&mut self, n: usize, class: Class) {
         let (newest, link) = (&mut self.medium[class.medium_index()], n as SlotLink + 1);
         let older = core::mem::replace(newest, link);
-        self.places[n] = Place { newer: 0, older, class: class.0 };
+        self.places[n] = Place { newer: 0, older, class: class.0, is_linked: true };
         if let Some(older) = older.checked_sub(1) {
             self.places[usize::from(older)].newer = link;
         }
@@ -295,7 +297,9 @@ impl Outbox {
         // Zeros are there already, but their page may not be.
         self.masks[n] = [0; WORDS];
         self.used[n / 64] |= 1 << (n % 64);
-        if !class.is_small() {
+        if class.is_small() {
+            self.places[n] = Place { class: class.0, ..Place::default() };
+        } else {
             self.link(n, class);
         }
         true
@@ -448,8 +452,8 @@ impl<S: System> Arena<S> {
         if key == UNUSED {
             return Ok(0);
         }
-        let slab = key.granule();
-        let (class, first) = (Class(self.tag(slab).class()), key.window() * WORDS);
+        let (slab, first) = (key.granule(), key.window() * WORDS);
+        let class = Class(outbox.places[n].class);
         let count = outbox.vacate(n, class);
         if !class.is_small() {
             outbox.company.sent(count);
@@ -458,6 +462,11 @@ impl<S: System> Arena<S> {
         let masks = &mut outbox.masks[n][..words.min(WORDS)];
         let masks =
             masks.iter_mut().enumerate().map(|(n, mask)| (first + n, core::mem::take(mask)));
+        // What is of another class by now, or no slab, or inside of one, was released: all of it
+        // was free, so that what waited here had been freed twice.
+        if !self.tag(slab).part().is_head_of(class) {
+            return Err(FreedTwice { slab });
+        }
         let sent = self.send_home(class, slab, masks, count.into(), adopter);
         sent.map_err(|()| FreedTwice { slab })
     }

@@ -237,9 +237,14 @@ impl<S: System> Arena<S> {
         for &address in objects {
             let offset = address - self.tables.region;
             let g = Granule((offset / GRANULE) as u32);
-            let Some(index) = class.object_at(offset % GRANULE) else { continue };
-            let bit = core::iter::once((index / 64, 1 << (index % 64)));
-            match self.send_home(class, g, bit, 1, None) {
+            let found = class.object_at(offset % GRANULE);
+            // What was of the class when it was kept, and is not now, was freed twice.
+            let found = found.filter(|_| self.tag(g).part().is_head_of(class));
+            let sent = found.ok_or(()).and_then(|index| {
+                let bit = core::iter::once((index / 64, 1 << (index % 64)));
+                self.send_home(class, g, bit, 1, None)
+            });
+            match sent {
                 Ok(granules) => released += granules,
                 Err(()) => twice(Invalid::FreedTwice { address }),
             }

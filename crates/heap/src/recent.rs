@@ -201,7 +201,7 @@ mod tests {
         heap.recent.note_released(granule(3, 1), 1);
         heap.has_recent.store(true, Ordering::Relaxed);
         // SAFETY: leased above, and not used any more.
-        unsafe { arena.end_lease(heap) };
+        unsafe { arena.end_lease(heap, |_| ()) };
         let is_zero = |block: &AtomicU32| block.load(Ordering::Relaxed) == 0;
         assert!(heap.recent.blocks.iter().all(is_zero) && !heap.has_recent.load(Ordering::Relaxed));
         // SAFETY: nobody uses it any more.

@@ -21,6 +21,7 @@
 use crate::arena::Arena;
 use crate::cache::ThreadCache;
 use crate::heap::Heap;
+use crate::invalid::FoundLate;
 use crate::layout::GRANULE;
 use crate::policy::retain;
 use freehold_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -275,7 +276,9 @@ impl ThreadCache {
         // SAFETY: the thread has the lease, and what is done there is done to nothing else.
         let is_any_set_aside = unsafe { heap.with_depots(|it| it.swing.is_any()) };
         if is_any_hot {
-            let released = arena.make_room_of_hot(bins, bytes);
+            let mut twice = FoundLate::NOTHING;
+            let released = arena.make_room_of_hot(bins, bytes, &mut twice);
+            self.found_late.note_all(twice);
             self.note_released(arena, released);
         }
         if !is_any_set_aside {
@@ -288,8 +291,9 @@ impl ThreadCache {
             // SAFETY: as above.
             let owed = unsafe { heap.with_depots(|it| it.take_owed(arena, fetched)) };
             let Some((idle, rounds)) = owed else { break };
-            // A second free that is found out now stays unnamed: this is no free.
-            _ = self.give_back(arena, idle, rounds.as_slice());
+            if let Err(twice) = self.give_back(arena, idle, rounds.as_slice()) {
+                self.found_late.note(twice);
+            }
         }
     }
 }

@@ -49,6 +49,12 @@ impl Part {
         self.0 >> u8::BITS
     }
 
+    /// Whether it is the first granule of a slab of that class.
+    #[inline]
+    pub(crate) fn is_head_of(self, class: Class) -> bool {
+        self.0 == u32::from(class.0)
+    }
+
     /// Whether it is the first granule of a run, which may be free, and hot.
     #[inline]
     pub fn is_run(self) -> bool {

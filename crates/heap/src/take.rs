@@ -5,6 +5,7 @@ use crate::blocks::{Home, Prefer};
 use crate::cache::{Holding, ThreadCache};
 use crate::class::{Class, MEDIUM_MAX};
 use crate::heap::{Heap, Held};
+use crate::invalid::FoundLate;
 use crate::layout::{GRANULE, UNIT, at};
 use crate::magazine::{EMPTY, Magazine, ROUNDS, SLOT};
 use crate::medium::Given;
@@ -93,10 +94,11 @@ impl ThreadCache {
         arena.release_whole_slabs(&account);
         arena.release_exchanged(&account);
         let handed_over = arena.send_all_lots_home();
-        // A second free that is found out now stays unnamed: this is no free.
+        let heap = self.heap();
+        let twice = |it| self.found_late.note(it);
         // SAFETY: the thread has the lease, and is at nothing of what it has at hand.
-        let gone = self.heap().map_or(0, |heap| unsafe {
-            arena.let_go_of_what_is_at_hand(heap, usize::MAX, |_| ()).released
+        let gone = heap.map_or(0, |heap| unsafe {
+            arena.let_go_of_what_is_at_hand(heap, usize::MAX, twice).released
         });
         let gathered = self.let_go_of_gathered(arena);
         let released = gone + account.total_released() + handed_over + gathered;
@@ -249,8 +251,10 @@ impl ThreadCache {
     /// could not keep enough, it may keep more from now on.
     pub fn note_medium_missed<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         if let Some(bins) = self.medium_bins() {
-            let released = arena.note_medium_missed(bins, class);
+            let mut twice = FoundLate::NOTHING;
+            let released = arena.note_medium_missed(bins, class, &mut twice);
             let has_swing = bins.swing().is_any();
+            self.found_late.note_all(twice);
             self.note_released(arena, released);
             self.note_swing(has_swing);
             // About as many as a slab has in the mean.

@@ -36,6 +36,9 @@ pub(crate) fn enter<R>(f: impl FnOnce(&mut Local, &'static Arena<Linux>) -> R) -
         f(local, arena)
     });
     local.cache.set_busy(false);
+    if let Some(invalid) = local.cache.take_found_late() {
+        report::invalid("free", invalid);
+    }
     if local.cache.take_wish_for_help() {
         background::start();
     }

@@ -6,7 +6,7 @@ use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES};
 use crate::free::InSlab;
 use crate::hot::{AllHot, Hot};
-use crate::invalid::Invalid;
+use crate::invalid::{FoundLate, Invalid};
 use crate::magazine::ROUNDS;
 use crate::reclaim::LetGo;
 use crate::swing::BATCHES_AT_ONCE;
@@ -15,20 +15,31 @@ use freehold_sys::System;
 impl<S: System> Arena<S> {
     /// Notes that a heap's leaseholder has nothing at hand of a class, of which some is fetched
     /// now. If there could not be enough, there may be more from now on; if there may be too many
-    /// of another class, some go home. Returns the granules released.
-    pub(crate) fn note_medium_missed(&self, bins: &mut MediumBins, class: Class) -> u32 {
+    /// of another class, some go home. Returns the granules released. Notes in `twice` what was
+    /// free already, as those below.
+    pub(crate) fn note_medium_missed(
+        &self,
+        bins: &mut MediumBins,
+        class: Class,
+        twice: &mut FoundLate,
+    ) -> u32 {
         let MediumBins { at_hand, all_hot } = bins;
         let hot = &mut at_hand[class.medium_index()].hot;
         if all_hot.note_missed(self, class, hot, || self.most_hot()) {
             return 0;
         }
         let Some(n) = all_hot.unused(|n| at_hand[n].hot.look()) else { return 0 };
-        self.send_some_hot(bins, medium_class(n))
+        self.send_some_hot(bins, medium_class(n), twice)
     }
 
     /// Sends hot objects home of a class that lies idle, if there is one, as so many bytes are
     /// fetched. Returns the granules released.
-    pub(crate) fn make_room_of_hot(&self, bins: &mut MediumBins, bytes: usize) -> u32 {
+    pub(crate) fn make_room_of_hot(
+        &self,
+        bins: &mut MediumBins,
+        bytes: usize,
+        twice: &mut FoundLate,
+    ) -> u32 {
         let MediumBins { at_hand, all_hot } = &mut *bins;
         if all_hot.swing.ends_epoch(bytes) {
             for it in at_hand.iter_mut() {
@@ -44,7 +55,7 @@ impl<S: System> Arena<S> {
             if !bins.all_hot.swing.owes(fetched, ROUNDS * idle.size()) {
                 break;
             }
-            released += self.send_some_hot(bins, idle);
+            released += self.send_some_hot(bins, idle, twice);
             fetched = 0;
         }
         // That they were taken out for this is no use.
@@ -53,11 +64,11 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends some hot objects of a class home. Returns the granules released.
-    pub(crate) fn send_some_hot(&self, bins: &mut MediumBins, class: Class) -> u32 {
+    fn send_some_hot(&self, bins: &mut MediumBins, class: Class, twice: &mut FoundLate) -> u32 {
         let MediumBins { at_hand, all_hot } = bins;
         let hot = &mut at_hand[class.medium_index()].hot;
-        // What was freed twice is lost, which is all that can be done about it here.
-        let released = self.send_some_hot_home(class, (hot, all_hot), &mut |_| ());
+        let mut note = |it| twice.note(it);
+        let released = self.send_some_hot_home(class, (hot, all_hot), &mut note);
         if hot.count() == 0 {
             all_hot.make_shallow(self, class, hot);
         }
@@ -111,11 +122,13 @@ impl<S: System> Arena<S> {
         while let Some(place) = objects.get_mut(count)
             && let Some(object) = all_hot.pop(hot)
         {
-            // What is not an object of the class any more was freed twice, and is lost.
             let found = self.object_at(object).filter(|found| found.class == class);
             if let Some(InSlab { slab, index, .. }) = found {
                 *place = (slab, 1 << index);
                 count += 1;
+            } else {
+                // It is not of the class any more, as it was when it was kept: its slab was whole.
+                twice(Invalid::FreedTwice { address: object });
             }
         }
         let (mut released, mut rest) = (0, &mut objects[..count]);

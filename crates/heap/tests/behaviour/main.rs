@@ -3,6 +3,7 @@
 mod draining;
 mod exchanging;
 mod faulting;
+mod freed_twice;
 mod going_home;
 mod handing_over;
 mod hardened;

@@ -4,6 +4,7 @@
 use crate::reclaiming::{alone, can_summon};
 use crate::setting_aside::{come_and_go, out};
 use crate::support::{Estate, Random, Thread};
+use freehold_heap::invalid::Invalid;
 use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain;
 use freehold_heap::purge::Watch;
@@ -71,7 +72,7 @@ fn no_more_goes_than_is_fetched_once_it_lies_idle() {
 }
 
 #[test]
-fn what_was_freed_twice_is_given_out_once_when_it_goes_home_to_make_room() {
+fn what_was_freed_twice_is_found_out_and_given_out_once_when_it_goes_home_to_make_room() {
     let (size, count) = SWINGS[1];
     let estate = Estate::new(Fake::new());
     let mut thread = Thread::new(&estate);
@@ -84,12 +85,37 @@ fn what_was_freed_twice_is_given_out_once_when_it_goes_home_to_make_room() {
     assert!(was_kept, "each was watched");
     thread.free_all(others.iter().copied());
     let fetched: Vec<_> = (0..24_000).map(|_| thread.alloc(500).unwrap()).collect();
+    let found = thread.cache.take_found_late().expect("it was found out");
+    assert_eq!(estate.arena().place_of(found.address()).map(|it| it.size), Some(size));
+    assert_eq!(thread.cache.take_found_late(), None, "said once");
     // Whatever was lost with it: a half magazine.
     assert!(out(&estate) <= fetched.len() + 3 * ROUNDS);
     let again: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
     let different: std::collections::HashSet<_> = again.iter().collect();
     assert_eq!(different.len(), count);
     thread.free_all(again.into_iter().chain(fetched));
+}
+
+#[test]
+fn a_medium_object_that_two_threads_freed_is_found_out_as_it_makes_room() {
+    let (size, count) = SWINGS[2];
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    come_and_go(&mut thread, size, count, LONG);
+    let objects: Vec<_> = (0..count).map(|_| thread.alloc(size).unwrap()).collect();
+    let (at_hand, others) = objects.split_at(100);
+    let twice = at_hand[50];
+    let mut other = Thread::new(&estate);
+    let own = other.alloc(size).unwrap();
+    other.free(twice);
+    other.free(own);
+    thread.free_all(at_hand.iter().copied());
+    other.cache.trim(estate.arena()).unwrap();
+    assert_eq!(thread.cache.take_found_late(), None);
+    let fetched: Vec<_> = (0..48_000).map(|_| thread.alloc(500).unwrap()).collect();
+    let found = Some(Invalid::FreedTwice { address: twice });
+    assert_eq!(thread.cache.take_found_late(), found);
+    thread.free_all(fetched.iter().chain(others).copied());
 }
 
 #[test]
