@@ -126,6 +126,21 @@ fn second_frees_of_another_threads_small_objects_are_noticed_before_the_thread_i
     ended.check(!ended.out().contains("survived"), "it was to end before");
 }
 
+#[test]
+fn what_malloc_finds_to_have_been_freed_twice_is_reported_as_it_makes_room() {
+    let ended = misuse("small_twice_in_phases", FREE).aborted();
+    ended.check(ended.err().starts_with("freehold: free: double free: "), "a report of a free");
+    ended.check(!ended.out().contains("survived"), "before the program ends");
+}
+
+#[test]
+fn a_medium_object_that_two_threads_have_at_hand_is_noticed_when_both_have_ended() {
+    let ended = misuse("medium_twice_by_two_threads", FREE).aborted();
+    let expected = format!("freehold: thread exit: double free: {}, ", ended.value("address"));
+    ended.check(ended.err().starts_with(&expected), "the report was to name the object");
+    ended.check(!ended.out().contains("survived"), "it was to end before");
+}
+
 /// Runs the program on random addresses.
 fn fuzz(what: &str, count: u32) -> Ended {
     let seed = seed::any();

@@ -510,12 +510,6 @@ impl ThreadCache {
         core::mem::take(&mut self.wants_help)
     }
 
-    /// What was freed twice, and found out as the thread allocated, if anything was. Says so once.
-    #[inline]
-    pub fn take_found_late(&mut self) -> Option<Invalid> {
-        self.found_late.take()
-    }
-
     /// Gets the thread a heap of its own or the right to share, if it has neither; and one of its
     /// own in place of that right, if one has become free.
     #[inline]

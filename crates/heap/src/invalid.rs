@@ -1,6 +1,7 @@
 //! Frees of what is not an object, and what can be said about them.
 
 use crate::arena::Arena;
+use crate::cache::ThreadCache;
 use crate::class::Class;
 use crate::layout::{GRANULE, Granule};
 use crate::outbox::FreedTwice;
@@ -99,6 +100,14 @@ impl FoundLate {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Invalid> {
         Some(Invalid::FreedTwice { address: self.0.take()?.get() })
+    }
+}
+
+impl ThreadCache {
+    /// What was freed twice, and found out as the thread allocated, if anything was. Says so once.
+    #[inline]
+    pub fn take_found_late(&mut self) -> Option<Invalid> {
+        self.found_late.take()
     }
 }
 

@@ -232,7 +232,53 @@ static void small_twice_by_another_thread(void)
 	dprintf(1, "survived: 1\n");
 }
 
+/* What comes and goes by the thousand stays at hand, until something else is wanted: then malloc
+ * sends it home, and finds out. */
+static void small_twice_in_phases(void)
+{
+	enum { COUNT = 10000 };
+	static void *all[COUNT];
+	void *volatile other;
+	for (int phase = 0; phase < 20; phase++) {
+		for (int i = 0; i < COUNT; i++)
+			all[i] = malloc(250);
+		if (phase == 19)
+			free(all[COUNT / 2]);
+		for (int i = 0; i < COUNT; i++)
+			free(all[i]);
+	}
+	dprintf(1, "address: %p\n", all[COUNT / 2]);
+	for (int i = 0; i < 100000; i++)
+		CHECK(other = malloc(500));
+	dprintf(1, "survived: 1\n");
+}
+
+/* Each of two threads has the object at hand; the second that ends sends it home again. */
+static pthread_barrier_t freed_by_both;
+
+static void *free_and_end(void *object)
+{
+	free(object);
+	pthread_barrier_wait(&freed_by_both);
+	return NULL;
+}
+
+static void medium_twice_by_two_threads(void)
+{
+	pthread_t threads[2];
+	void *object = malloc(5000);
+	dprintf(1, "address: %p\n", object);
+	CHECK(pthread_barrier_init(&freed_by_both, NULL, 2) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(pthread_create(&threads[i], NULL, free_and_end, object) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+	dprintf(1, "survived: 1\n");
+}
+
 static const struct test_case CASES[] = {
+	{"small_twice_in_phases", small_twice_in_phases},
+	{"medium_twice_by_two_threads", medium_twice_by_two_threads},
 	{"small_twice_in_thread", small_twice_in_thread},
 	{"small_twice_by_another_thread", small_twice_by_another_thread},
 	{"stack", stack},
