@@ -171,15 +171,20 @@ pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
 }
 
 /// How many full magazines a heap may set aside, of at `most` so many, once it was found that
-/// `places` were too few, by so many: as many more, but at most twice as many, or one. `None` where
-/// half as many again as there may be are not enough: what comes and goes then is mostly given back
-/// all the same, and more magazines than in any case would only take the place of something else in
-/// the processor's cache.
-pub fn deeper_depot(places: usize, too_few: usize, most: usize) -> Option<usize> {
+/// `places` were too few, by so many: as many more, but at most twice as many, or one; or where the
+/// program has phases, so that it is known how many come and go, as many as are made without delay.
+/// `None` where half as many again as there may be are not enough: what comes and goes then is
+/// mostly given back all the same, and more magazines than in any case would only take the place of
+/// something else in the processor's cache.
+pub fn deeper_depot(places: usize, too_few: usize, most: usize, has_phases: bool) -> Option<usize> {
     let worth = places + too_few <= most + most / 2;
-    let wanted = (2 * places).max(1).min(places + too_few);
+    let at_once = if has_phases { PLACES_AT_ONCE } else { 1 };
+    let wanted = (2 * places).max(places + at_once).min(places + too_few);
     worth.then(|| wanted.min(most).max(places))
 }
+
+/// Places for magazines that are made at once: 128 KiB, which may have to be fetched page by page.
+const PLACES_AT_ONCE: usize = 512;
 
 /// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
 /// bytes are in use and there are so many heaps: a small share of what is in use, within bounds.
@@ -255,10 +260,17 @@ pub fn hot_most_of_swing(size: usize) -> usize {
 }
 
 /// How many a heap may keep, of at `most` so many, once it was found that so many objects of a size
-/// are too few, and how many had to go: as many more, but at most twice as many, within bounds.
-pub fn more_hot(objects: usize, too_few: usize, size: usize, most: usize) -> usize {
-    let more = (2 * objects).max(MORE_HOT_BYTES_FIRST / size).min(objects + too_few);
-    more.min(most).max(objects)
+/// are too few, and how many had to go: as many more, but at most twice as many where the program
+/// has no phases, within bounds.
+pub fn more_hot(
+    objects: usize,
+    too_few: usize,
+    (size, most): (usize, usize),
+    has_phases: bool,
+) -> usize {
+    let at_most =
+        if has_phases { usize::MAX } else { (2 * objects).max(MORE_HOT_BYTES_FIRST / size) };
+    at_most.min(objects + too_few).min(most).max(objects)
 }
 
 /// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and
@@ -511,7 +523,7 @@ mod tests {
     fn more_hot_objects_are_twice_as_many_until_they_are_a_mebibyte() {
         for size in [2304, 5000, 16 << 10, 32 << 10] {
             let most = hot_most(size);
-            let more = |&objects: &usize| Some(more_hot(objects, 10_000, size, most));
+            let more = |&objects: &usize| Some(more_hot(objects, 10_000, (size, most), false));
             let all: Vec<_> = core::iter::successors(Some(0), more).take(12).collect();
             assert!(all[1] > 0 && all[1] * size <= MORE_HOT_BYTES_FIRST);
             assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(all[1])));
@@ -519,8 +531,11 @@ mod tests {
             assert!(hot_most(size) * size <= MORE_HOT_BYTES);
         }
         // What there may be already is not taken back.
-        assert_eq!(more_hot(2000, 10, 32 << 10, 256), 2000);
-        assert_eq!(more_hot(40, 3, 4000, 2000), 43);
+        assert_eq!(more_hot(2000, 10, (32 << 10, 256), false), 2000);
+        assert_eq!(more_hot(40, 3, (4000, 2000), false), 43);
+        // Where it is known how many come and go.
+        assert_eq!(more_hot(40, 1000, (4000, 2000), true), 1040);
+        assert_eq!(more_hot(40, 3000, (4000, 2000), true), 2000);
     }
 
     #[test]
@@ -535,22 +550,25 @@ mod tests {
         }
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = deepest_depot(bytes);
-            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), most);
+            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), most, false);
             let all: Vec<_> = core::iter::successors(Some(0), deeper).take(40).collect();
             assert_eq!(all[..3], [0, 1, 2]);
-            assert_eq!(deeper_depot(3, 9, most), Some(6));
+            assert_eq!(deeper_depot(3, 9, most, false), Some(6));
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
             assert_eq!(all[39], most);
+            let at_once = |too_few| deeper_depot(3, too_few, most, true).unwrap();
+            assert_eq!([9, most - 3].map(at_once), [12.min(most), (3 + PLACES_AT_ONCE).min(most)]);
         }
+        assert_eq!(deeper_depot(1000, 1000, 3000, true), Some(2000));
     }
 
     #[test]
     fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = deepest_depot(bytes);
-            assert_eq!(deeper_depot(most, most / 2, most), Some(most));
-            assert_eq!(deeper_depot(most, most / 2 + 1, most), None);
-            assert_eq!(deeper_depot(1, usize::from(u16::MAX), most), None);
+            assert_eq!(deeper_depot(most, most / 2, most, false), Some(most));
+            assert_eq!(deeper_depot(most, most / 2 + 1, most, false), None);
+            assert_eq!(deeper_depot(1, usize::from(u16::MAX), most, false), None);
         }
     }
 

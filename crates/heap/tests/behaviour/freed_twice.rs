@@ -52,6 +52,29 @@ fn what_two_threads_freed_is_found_out_as_it_goes_for_others_that_are_wanted() {
 }
 
 #[test]
+fn what_two_threads_freed_is_found_out_as_it_makes_room_for_what_is_freed() {
+    let estate = Estate::new(Fake::new());
+    let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+    let size = 9216;
+    come_and_go(&mut first, size, 40, LONG);
+    let mut objects: Vec<_> = (0..400).map(|_| first.alloc(size).unwrap()).collect();
+    let theirs: Vec<_> = objects.drain(100..300).collect();
+    let twice = theirs[100];
+    first.free_all(objects.drain(..30));
+    first.free(twice);
+    second.free_all(theirs);
+    second.cache.trim(estate.arena()).unwrap();
+    let others: Vec<_> = (0..3000).map(|_| second.alloc(3072).unwrap()).collect();
+    assert!(others.iter().any(|it| (*it..it + 3072).contains(&twice)));
+    let mut found = Vec::new();
+    for object in objects {
+        found.extend(first.try_free(object).err());
+    }
+    assert_eq!(found, [Invalid::FreedTwice { address: twice }]);
+    second.free_all(others);
+}
+
+#[test]
 fn what_two_threads_freed_is_found_out_for_want_of_memory() {
     let estate = Estate::new(Fake::new().with_address_space(48 << 20));
     let (mut first, twice) = hot_although_home(&estate, 4096);
@@ -91,4 +114,50 @@ fn what_two_threads_freed_is_not_freed_in_place_of_what_is_there_when_it_goes_ho
         second.free_all(others);
     }
     assert!(reused > 30, "the place of {reused} was used again");
+}
+
+#[test]
+fn nor_in_a_slab_of_the_same_size_that_begins_elsewhere() {
+    for size in [9216, 20_000, 32_768] {
+        let estate = Estate::new(Fake::new());
+        let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+        let objects: Vec<_> = (0..100).map(|_| first.alloc(size).unwrap()).collect();
+        first.cache.trim(estate.arena()).unwrap();
+        let twice = objects[50];
+        first.free(twice);
+        second.free_all(objects);
+        second.cache.trim(estate.arena()).unwrap();
+        let between = second.alloc(64 << 10).unwrap();
+        let others: Vec<_> = (0..200).map(|_| second.alloc(size).unwrap()).collect();
+        assert!(others.iter().any(|it| (*it..it + size).contains(&twice)));
+        let are_out = out(&estate);
+        assert!(first.cache.trim(estate.arena()).is_err(), "{size}");
+        assert_eq!(out(&estate), are_out);
+        second.free_all(others);
+        second.free(between);
+    }
+}
+
+#[test]
+fn nor_what_was_set_aside_when_it_goes_for_want_of_memory() {
+    let estate = Estate::new(Fake::new().with_address_space(48 << 20));
+    let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
+    let objects: Vec<_> = (0..2000).map(|_| first.alloc(100).unwrap()).collect();
+    first.cache.trim(estate.arena()).unwrap();
+    come_and_go(&mut first, 100, 400, LONG);
+    let own: Vec<_> = (0..400).map(|_| first.alloc(100).unwrap()).collect();
+    let twice = objects[1000];
+    // Not among those that are looked at more closely.
+    first.free_all(own[..60].iter().copied());
+    first.free(twice);
+    first.free_all(own[60..].iter().copied());
+    second.free_all(objects);
+    second.cache.trim(estate.arena()).unwrap();
+    let others: Vec<_> = (0..200).map(|_| second.alloc(5000).unwrap()).collect();
+    assert!(others.iter().any(|it| (*it..it + 5000).contains(&twice)));
+    let all: Vec<_> = core::iter::from_fn(|| first.alloc(2 << 20)).collect();
+    let found = Some(Invalid::FreedTwice { address: twice });
+    assert_eq!(first.cache.take_found_late(), found);
+    first.free_all(all);
+    second.free_all(others);
 }

@@ -33,6 +33,16 @@ fn what_comes_and_goes_in_phases_stays_at_hand_beyond_what_does_usually() {
 }
 
 #[test]
+fn from_the_third_time_on_nothing_of_it_is_fetched() {
+    for (size, count) in [(256, 10_000), (2000, 3000), (3000, 2000), (16_000, 500)] {
+        let estate = Estate::new(Fake::new());
+        let mut thread = Thread::new(&estate);
+        come_and_go(&mut thread, size, count, 2);
+        assert!(out(&estate) >= count, "{} of {count} of {size} bytes", out(&estate));
+    }
+}
+
+#[test]
 fn it_makes_room_for_as_much_as_is_fetched_of_another_class_or_claimed_as_runs() {
     let others = [(500, 24_000), (5000, 2400), (100_000, 120), (2 << 20, 40)];
     for ((size, count), (other, others)) in
