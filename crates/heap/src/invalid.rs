@@ -92,7 +92,7 @@ impl FoundLate {
 
     /// Likewise what was found elsewhere.
     #[inline]
-    pub(crate) fn note_all(&mut self, other: Self) {
+    pub(crate) fn note_all(&mut self, other: &Self) {
         self.0 = self.0.or(other.0);
     }
 

@@ -471,3 +471,34 @@ impl<S: System> Arena<S> {
         sent.map_err(|()| FreedTwice { slab })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+
+    fn outbox() -> Box<Outbox> {
+        let mut place = Box::<Outbox>::new_zeroed();
+        // SAFETY: zeroed memory is what an outbox is made in.
+        unsafe {
+            Outbox::make_at(place.as_mut_ptr());
+            place.assume_init()
+        }
+    }
+
+    #[test]
+    fn a_slot_that_malloc_has_looked_at_in_vain_is_none_of_its_classs_any_more() {
+        let class = Class::of_medium(3000);
+        let row = |slab| Row::one(Granule(slab), 0);
+        let mut outbox = outbox();
+        assert!([1, 2].into_iter().all(|slab| outbox.add(class, row(slab))));
+        let taken = outbox.take_medium(class, |slab, _| slab.0 == 1);
+        assert_eq!(taken, Some((Granule(1), 1)));
+        assert!(!outbox.has_medium(class));
+        assert!(outbox.add(class, row(3)));
+        let waits = outbox.keys.iter().position(|&key| key == Key::of(row(2)));
+        assert_eq!(outbox.vacate(waits.unwrap(), class), 1);
+        assert_eq!(outbox.take_medium(class, |_, _| true), Some((Granule(3), 1)));
+        assert!(!outbox.has_medium(class));
+    }
+}

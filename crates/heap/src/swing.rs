@@ -278,7 +278,7 @@ impl ThreadCache {
         if is_any_hot {
             let mut twice = FoundLate::NOTHING;
             let released = arena.make_room_of_hot(bins, bytes, &mut twice);
-            self.found_late.note_all(twice);
+            self.found_late.note_all(&twice);
             self.note_released(arena, released);
         }
         if !is_any_set_aside {

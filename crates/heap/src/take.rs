@@ -254,7 +254,7 @@ impl ThreadCache {
             let mut twice = FoundLate::NOTHING;
             let released = arena.note_medium_missed(bins, class, &mut twice);
             let has_swing = bins.swing().is_any();
-            self.found_late.note_all(twice);
+            self.found_late.note_all(&twice);
             self.note_released(arena, released);
             self.note_swing(has_swing);
             // About as many as a slab has in the mean.
