@@ -346,15 +346,14 @@ impl AllHot {
             return true;
         }
         let counted = if is_far { before } else { 0 };
-        let has_phases = self.swing.has_phases(retain::MEDIUM_MISSED_IN_A_ROW);
         let more = |most: usize, left: usize| {
-            let wanted = retain::more_hot(before, too_few, (size, most), has_phases);
+            let wanted = retain::more_hot(before, too_few, size, most);
             (wanted, wanted.min(counted + left / size))
         };
         let left = (most() + self.swing.granted()).saturating_sub(self.allowed);
         let usual = retain::hot_most(size);
         let (mut wanted, mut deeper) = more(usual, left);
-        if deeper <= before && has_phases {
+        if deeper <= before && self.swing.has_phases(retain::MEDIUM_MISSED_IN_A_ROW) {
             (wanted, deeper) =
                 more(retain::hot_most_of_swing(size), left + arena.left_for_swings());
         }

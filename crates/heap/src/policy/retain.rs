@@ -171,9 +171,8 @@ pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
 }
 
 /// How many full magazines a heap may set aside, of at `most` so many, once it was found that
-/// `places` were too few, by so many: as many more, but at most twice as many, or one; or where the
-/// program has phases, so that it is known how many come and go, as many as are made without delay.
-/// `None` where half as many again as there may be are not enough: what comes and goes then is
+/// `places` were too few, by so many: as many more, but at most twice as many, or one; and where that
+/// is known to be what comes and goes, as many as are made without delay. `None` where half as many again as there may be are not enough: what comes and goes then is
 /// mostly given back all the same, and more magazines than in any case would only take the place of
 /// something else in the processor's cache.
 pub fn deeper_depot(places: usize, too_few: usize, most: usize, has_phases: bool) -> Option<usize> {
@@ -260,17 +259,10 @@ pub fn hot_most_of_swing(size: usize) -> usize {
 }
 
 /// How many a heap may keep, of at `most` so many, once it was found that so many objects of a size
-/// are too few, and how many had to go: as many more, but at most twice as many where the program
-/// has no phases, within bounds.
-pub fn more_hot(
-    objects: usize,
-    too_few: usize,
-    (size, most): (usize, usize),
-    has_phases: bool,
-) -> usize {
-    let at_most =
-        if has_phases { usize::MAX } else { (2 * objects).max(MORE_HOT_BYTES_FIRST / size) };
-    at_most.min(objects + too_few).min(most).max(objects)
+/// are too few, and how many had to go: as many more, but at most twice as many, within bounds.
+pub fn more_hot(objects: usize, too_few: usize, size: usize, most: usize) -> usize {
+    let more = (2 * objects).max(MORE_HOT_BYTES_FIRST / size).min(objects + too_few);
+    more.min(most).max(objects)
 }
 
 /// Bytes of hot runs that all heaps together keep, but for what each may keep in any case, and
@@ -523,7 +515,7 @@ mod tests {
     fn more_hot_objects_are_twice_as_many_until_they_are_a_mebibyte() {
         for size in [2304, 5000, 16 << 10, 32 << 10] {
             let most = hot_most(size);
-            let more = |&objects: &usize| Some(more_hot(objects, 10_000, (size, most), false));
+            let more = |&objects: &usize| Some(more_hot(objects, 10_000, size, most));
             let all: Vec<_> = core::iter::successors(Some(0), more).take(12).collect();
             assert!(all[1] > 0 && all[1] * size <= MORE_HOT_BYTES_FIRST);
             assert!(all.windows(2).all(|two| two[1] <= (2 * two[0]).max(all[1])));
@@ -531,11 +523,8 @@ mod tests {
             assert!(hot_most(size) * size <= MORE_HOT_BYTES);
         }
         // What there may be already is not taken back.
-        assert_eq!(more_hot(2000, 10, (32 << 10, 256), false), 2000);
-        assert_eq!(more_hot(40, 3, (4000, 2000), false), 43);
-        // Where it is known how many come and go.
-        assert_eq!(more_hot(40, 1000, (4000, 2000), true), 1040);
-        assert_eq!(more_hot(40, 3000, (4000, 2000), true), 2000);
+        assert_eq!(more_hot(2000, 10, 32 << 10, 256), 2000);
+        assert_eq!(more_hot(40, 3, 4000, 2000), 43);
     }
 
     #[test]

@@ -11,7 +11,7 @@ const LONG: usize = 10;
 
 /// What two threads freed, of which one has sent it home: it is hot still in the first, which has
 /// nothing else there.
-fn hot_although_home<'a>(estate: &'a Estate<Fake>, size: usize) -> (Thread<'a, Fake>, usize) {
+fn hot_although_home(estate: &Estate<Fake>, size: usize) -> (Thread<'_, Fake>, usize) {
     let (mut first, mut second) = (Thread::new(estate), Thread::new(estate));
     let twice = first.alloc(size).unwrap();
     second.free(twice);
