@@ -401,3 +401,18 @@ impl Tables {
         self.region + ((g.0 as usize) << GRANULE_SHIFT)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_granule_of_a_slab_is_its_head() {
+        let class = Class::of_medium(9216);
+        assert!(Part::new(class.0, 0).is_head_of(class));
+        let others = [(class.0, 1), (class.0 + 1, 0), (RUN, 0), (0, 0)];
+        assert!(
+            others.iter().all(|&(class_of, delta)| !Part::new(class_of, delta).is_head_of(class))
+        );
+    }
+}

@@ -171,10 +171,11 @@ pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
 }
 
 /// How many full magazines a heap may set aside, of at `most` so many, once it was found that
-/// `places` were too few, by so many: as many more, but at most twice as many, or one; and where that
-/// is known to be what comes and goes, as many as are made without delay. `None` where half as many again as there may be are not enough: what comes and goes then is
-/// mostly given back all the same, and more magazines than in any case would only take the place of
-/// something else in the processor's cache.
+/// `places` were too few, by so many: as many more, but at most twice as many, or one; and where
+/// that is known to be what comes and goes, as many as are made without delay. `None` where half as
+/// many again as there may be are not enough: what comes and goes then is mostly given back all the
+/// same, and more magazines than in any case would only take the place of something else in the
+/// processor's cache.
 pub fn deeper_depot(places: usize, too_few: usize, most: usize, has_phases: bool) -> Option<usize> {
     let worth = places + too_few <= most + most / 2;
     let at_once = if has_phases { PLACES_AT_ONCE } else { 1 };

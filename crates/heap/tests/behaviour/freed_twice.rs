@@ -117,29 +117,7 @@ fn what_two_threads_freed_is_not_freed_in_place_of_what_is_there_when_it_goes_ho
 }
 
 #[test]
-fn nor_in_a_slab_of_the_same_size_that_begins_elsewhere() {
-    for size in [9216, 20_000, 32_768] {
-        let estate = Estate::new(Fake::new());
-        let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
-        let objects: Vec<_> = (0..100).map(|_| first.alloc(size).unwrap()).collect();
-        first.cache.trim(estate.arena()).unwrap();
-        let twice = objects[50];
-        first.free(twice);
-        second.free_all(objects);
-        second.cache.trim(estate.arena()).unwrap();
-        let between = second.alloc(64 << 10).unwrap();
-        let others: Vec<_> = (0..200).map(|_| second.alloc(size).unwrap()).collect();
-        assert!(others.iter().any(|it| (*it..it + size).contains(&twice)));
-        let are_out = out(&estate);
-        assert!(first.cache.trim(estate.arena()).is_err(), "{size}");
-        assert_eq!(out(&estate), are_out);
-        second.free_all(others);
-        second.free(between);
-    }
-}
-
-#[test]
-fn nor_what_was_set_aside_when_it_goes_for_want_of_memory() {
+fn nor_is_what_was_set_aside_when_it_goes_for_want_of_memory() {
     let estate = Estate::new(Fake::new().with_address_space(48 << 20));
     let (mut first, mut second) = (Thread::new(&estate), Thread::new(&estate));
     let objects: Vec<_> = (0..2000).map(|_| first.alloc(100).unwrap()).collect();
@@ -153,8 +131,8 @@ fn nor_what_was_set_aside_when_it_goes_for_want_of_memory() {
     first.free_all(own[60..].iter().copied());
     second.free_all(objects);
     second.cache.trim(estate.arena()).unwrap();
-    let others: Vec<_> = (0..200).map(|_| second.alloc(5000).unwrap()).collect();
-    assert!(others.iter().any(|it| (*it..it + 5000).contains(&twice)));
+    let others: Vec<_> = (0..30_000).map(|_| second.alloc(48).unwrap()).collect();
+    assert!(others.iter().any(|it| (*it..it + 48).contains(&twice)));
     let all: Vec<_> = core::iter::from_fn(|| first.alloc(2 << 20)).collect();
     let found = Some(Invalid::FreedTwice { address: twice });
     assert_eq!(first.cache.take_found_late(), found);

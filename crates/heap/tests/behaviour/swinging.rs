@@ -44,6 +44,18 @@ fn of_less_than_a_mebibyte_hardly_any_is_fetched_from_the_third_time_on() {
 }
 
 #[test]
+fn where_there_are_no_phases_twice_as_much_stays_at_hand_each_time() {
+    let (size, count) = (100, 700);
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    come_and_go(&mut thread, size, count, 2);
+    let stay = out(&estate);
+    assert!(stay < count * 19 / 20, "{stay} of {count}");
+    come_and_go(&mut thread, size, count, LONG);
+    assert!(out(&estate) >= count);
+}
+
+#[test]
 fn it_makes_room_for_as_much_as_is_fetched_of_another_class_or_claimed_as_runs() {
     let others = [(500, 24_000), (5000, 2400), (100_000, 120), (2 << 20, 40)];
     for ((size, count), (other, others)) in
