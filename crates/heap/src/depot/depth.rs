@@ -53,16 +53,16 @@ impl Depots {
         let has_phases = !is_shared && self.swing.has_phases(retain::MISSED_IN_A_ROW);
         let left_for_swings = if has_phases { arena.left_for_swings() } else { 0 };
         let added = |deeper: usize| deeper.saturating_sub(places) * bytes;
-        // What is beyond the usual stays for long, and comes by and by.
-        let mut deeper = retain::deeper_depot(places, overflowed, usual, has_phases);
+        let at_once = if has_phases { retain::places_at_once(bytes) } else { 1 };
+        let mut deeper = retain::deeper_depot(places, overflowed, usual, at_once);
         if left_for_swings > 0 && !deeper.is_some_and(|it| it > places && added(it) <= left) {
             let deepest = retain::deepest_swing(places, bytes, left + left_for_swings);
-            deeper = retain::deeper_depot(places, overflowed, deepest, false).or(deeper);
+            deeper = retain::deeper_depot(places, overflowed, deepest, 1).or(deeper);
         }
         let Some(deeper) = deeper else {
             // What a swing has made deep stays so, unless that can never be enough.
             let deepest = retain::deepest_swing(usual, bytes, arena.most_for_swings());
-            let deeper = retain::deeper_depot(places, overflowed, deepest, false);
+            let deeper = retain::deeper_depot(places, overflowed, deepest, 1);
             if places <= usual || deeper.is_none() {
                 self.make_shallow(arena, class);
             }

@@ -171,19 +171,24 @@ pub fn deepest_swing(places: usize, bytes: usize, left: usize) -> usize {
 }
 
 /// How many full magazines a heap may set aside, of at `most` so many, once it was found that
-/// `places` were too few, by so many: as many more, but at most twice as many, or one; and where
-/// that is known to be what comes and goes, as many as are made without delay. `None` where half as
-/// many again as there may be are not enough: what comes and goes then is mostly given back all the
-/// same, and more magazines than in any case would only take the place of something else in the
-/// processor's cache.
-pub fn deeper_depot(places: usize, too_few: usize, most: usize, has_phases: bool) -> Option<usize> {
+/// `places` were too few, by so many: as many more, but at most twice as many, or `at_once` more.
+/// `None` where half as many again as there may be are not enough: what comes and goes then is
+/// mostly given back all the same, and more magazines than in any case would only take the place of
+/// something else in the processor's cache.
+pub fn deeper_depot(places: usize, too_few: usize, most: usize, at_once: usize) -> Option<usize> {
     let worth = places + too_few <= most + most / 2;
-    let at_once = if has_phases { PLACES_AT_ONCE } else { 1 };
     let wanted = (2 * places).max(places + at_once).min(places + too_few);
     worth.then(|| wanted.min(most).max(places))
 }
 
-/// Places for magazines that are made at once: 128 KiB, which may have to be fetched page by page.
+/// How many more magazines of `bytes` with their objects a heap may set aside at once where the
+/// program has phases, so that it is known how many come and go: few enough to be made without
+/// delay, page by page, and to be a wrong guess.
+pub fn places_at_once(bytes: usize) -> usize {
+    (BYTES_AT_ONCE / bytes).clamp(1, PLACES_AT_ONCE)
+}
+
+const BYTES_AT_ONCE: usize = 256 << 10;
 const PLACES_AT_ONCE: usize = 512;
 
 /// The bytes that a heap may set aside of classes of which it turned out to need more, when `used`
@@ -540,25 +545,26 @@ mod tests {
         }
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = deepest_depot(bytes);
-            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), most, false);
+            let deeper = |places: &usize| deeper_depot(*places, (*places / 4).max(1), most, 1);
             let all: Vec<_> = core::iter::successors(Some(0), deeper).take(40).collect();
             assert_eq!(all[..3], [0, 1, 2]);
-            assert_eq!(deeper_depot(3, 9, most, false), Some(6));
+            assert_eq!(deeper_depot(3, 9, most, 1), Some(6));
             assert!(all.windows(2).all(|two| two[0] <= two[1]));
             assert_eq!(all[39], most);
-            let at_once = |too_few| deeper_depot(3, too_few, most, true).unwrap();
-            assert_eq!([9, most - 3].map(at_once), [12.min(most), (3 + PLACES_AT_ONCE).min(most)]);
+            let at_once = |too_few| deeper_depot(3, too_few, most, 7).unwrap();
+            assert_eq!([5, 9].map(at_once), [8, 10].map(|all: usize| all.min(most)));
         }
-        assert_eq!(deeper_depot(1000, 1000, 3000, true), Some(2000));
+        assert_eq!(deeper_depot(1000, 1000, 3000, 7), Some(2000));
+        assert_eq!([8, 1024, 1 << 20].map(places_at_once), [512, 256, 1]);
     }
 
     #[test]
     fn where_far_more_comes_and_goes_than_can_be_set_aside_no_more_is_than_in_any_case() {
         for bytes in [500, 2000, 30_000, 60_000] {
             let most = deepest_depot(bytes);
-            assert_eq!(deeper_depot(most, most / 2, most, false), Some(most));
-            assert_eq!(deeper_depot(most, most / 2 + 1, most, false), None);
-            assert_eq!(deeper_depot(1, usize::from(u16::MAX), most, false), None);
+            assert_eq!(deeper_depot(most, most / 2, most, 1), Some(most));
+            assert_eq!(deeper_depot(most, most / 2 + 1, most, 1), None);
+            assert_eq!(deeper_depot(1, usize::from(u16::MAX), most, 1), None);
         }
     }
 

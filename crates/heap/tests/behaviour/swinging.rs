@@ -33,8 +33,8 @@ fn what_comes_and_goes_in_phases_stays_at_hand_beyond_what_does_usually() {
 }
 
 #[test]
-fn of_less_than_a_mebibyte_hardly_any_is_fetched_from_the_third_time_on() {
-    for (size, count) in [(8, 15_000), (100, 9000), (250, 3500), (900, 1100)] {
+fn of_small_phases_hardly_any_is_fetched_from_the_third_time_on() {
+    for (size, count) in [(8, 10_000), (64, 2000), (100, 1200)] {
         let estate = Estate::new(Fake::new());
         let mut thread = Thread::new(&estate);
         come_and_go(&mut thread, size, count, 2);
