@@ -64,6 +64,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Sends some hot objects of a class home. Returns the granules released.
+    // Out of line: it is seldom needed by those that would take it in.
+    #[inline(never)]
     fn send_some_hot(&self, bins: &mut MediumBins, class: Class, twice: &mut FoundLate) -> u32 {
         let MediumBins { at_hand, all_hot } = bins;
         let hot = &mut at_hand[class.medium_index()].hot;
