@@ -11,7 +11,8 @@ use object::elf::{
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol};
 
-use crate::support::{library, tools};
+use crate::support::child::Child;
+use crate::support::{compile, library, tools};
 
 type Elf = ElfFile64<'static, Endianness>;
 
@@ -82,6 +83,7 @@ fn operators() -> impl Iterator<Item = String> {
 /// What every program runs or reads before its first object is there, by parts of the names.
 const FIRST: &[&str] = &[
     "5class4INFO",
+    "5class11SMALL_CLASS",
     "freehold_rt7process4make",
     "__wrap_pthread_key_create",
     "create_with",
@@ -90,6 +92,10 @@ const FIRST: &[&str] = &[
     "find_heap",
     "claim_blocks",
     "find_medium_slab",
+    "claim_pooled_medium",
+    "6malloc12malloc_empty",
+    "lease_magazine",
+    "5stock",
     "10take_small",
 ];
 
@@ -97,11 +103,10 @@ const FIRST: &[&str] = &[
 fn what_every_program_runs_first_stands_together() {
     /// As much as the kernel maps around a page of a file that is touched.
     const AROUND: u64 = 64 << 10;
-    let elf = elf();
-    if elf.section_by_name(".rodata.near").is_none() {
-        tools::skip("the linker that the library was linked with does not follow together.ld");
+    if !stands_together() {
         return;
     }
+    let elf = elf();
     let symbols: Vec<_> = elf.symbols().filter(ObjectSymbol::is_definition).collect();
     for part in FIRST {
         let named = symbols.iter().filter(|it| it.name().is_ok_and(|it| it.contains(part)));
@@ -112,6 +117,29 @@ fn what_every_program_runs_first_stands_together() {
         let to = if part.contains("class") { from } else { to };
         assert!(to <= AROUND, "{part} is at {from:#x} to {to:#x}");
     }
+}
+
+/// Whether the library's file is in the order that it should be in: says so if it is not.
+fn stands_together() -> bool {
+    let is_so = elf().section_by_name(".rodata.near").is_some();
+    if !is_so {
+        tools::skip("the linker that the library was linked with does not follow together.ld");
+    }
+    is_so
+}
+
+/// Whatever the names of the functions are: those that are not where they should be bring another
+/// sixteen pages each.
+#[test]
+fn a_program_that_prints_a_line_has_sixteen_pages_of_the_code_mapped() {
+    const KIB: u64 = 64;
+    if !stands_together() {
+        return;
+    }
+    let once = || Child::new(compile::c("footprint.c")).arg("mapped").freehold().run();
+    let mapped = (0..5).map(|_| once().succeeded().number("mapped")).min().expect("five");
+    tools::say(&format!("{mapped} KiB are mapped"));
+    assert!(mapped <= KIB, "{mapped} KiB are mapped");
 }
 
 #[test]

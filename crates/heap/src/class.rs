@@ -78,7 +78,7 @@ impl Class {
     #[inline]
     pub fn of_small(size: usize) -> Self {
         debug_assert!(size <= SMALL_MAX);
-        Self(const { &SMALL_CLASS }[size])
+        Self(SMALL_CLASS[size])
     }
 
     /// The class of objects of so many units, up to those that are a unit apart.
@@ -311,7 +311,7 @@ pub(crate) static SIZES: [u32; 1 << u8::BITS] = {
 };
 
 /// The class of each small size, indexed by the size itself: one load, no arithmetic.
-pub const SMALL_CLASS: [u8; SMALL_MAX + 1] = {
+pub static SMALL_CLASS: [u8; SMALL_MAX + 1] = {
     let mut table = [Class::EMPTY.0; SMALL_MAX + 1];
     let (mut size, mut class) = (1, FIRST);
     while size <= SMALL_MAX {

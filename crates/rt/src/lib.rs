@@ -41,13 +41,13 @@ use freehold_heap::class::Class;
 use freehold_heap::magazine::Kept;
 
 pub use freehold_heap::class::SMALL_MAX;
-#[doc(hidden)]
-pub use freehold_heap::layout::GRANULE;
 pub use freehold_heap::usage::Usage;
+#[doc(hidden)]
+pub use freehold_heap::{class::SMALL_CLASS, layout::GRANULE};
 #[doc(hidden)]
 pub use process::REGION;
 #[doc(hidden)]
-pub use tls::{CLASSES, LIMIT, MAGIC, MAP, TOPS};
+pub use tls::{LIMIT, MAGIC, MAP, TOPS};
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

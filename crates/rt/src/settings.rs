@@ -18,11 +18,19 @@ const PREFIX: &[u8] = b"FREEHOLD_";
 static NONE_GIVEN: AtomicBool = AtomicBool::new(false);
 
 /// Calls `each` with every one, as `NAME=value`.
-pub(crate) fn each(each: impl FnMut(&[u8])) {
+pub(crate) fn each(mut each: impl FnMut(&[u8])) {
     // Relaxed: whoever does not see it reads them, and finds none.
     if !NONE_GIVEN.load(Ordering::Relaxed) {
-        environment::each_with_prefix(PREFIX, each);
+        read(&mut each);
     }
+}
+
+/// Reads them. (By a pointer, so that what is done with them does not stand among what every
+/// process runs.)
+#[cold]
+#[inline(never)]
+fn read(each: &mut dyn FnMut(&[u8])) {
+    environment::each_with_prefix(PREFIX, each);
 }
 
 type Strings = *const *const c_char;

@@ -13,7 +13,7 @@ use core::arch::asm;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use freehold_heap::cache::ThreadCache;
-use freehold_heap::class::{Class, SMALL_CLASS, SMALL_MAX};
+use freehold_heap::class::Class;
 use freehold_heap::hardened::Thread;
 #[cfg(target_arch = "x86_64")]
 use freehold_heap::layout::at;
@@ -62,9 +62,6 @@ freehold_sys::thread_storage! {
     pub(crate) fn local() -> *mut Local = local_symbol!();
 }
 
-/// The class of each small size, where assembly can name it.
-#[doc(hidden)]
-pub static CLASSES: [u8; SMALL_MAX + 1] = SMALL_CLASS;
 /// Where the magazines' places are, for [`naked_allocate`](crate::naked_allocate), and what
 /// [`naked_deallocate`](crate::naked_deallocate) needs.
 #[doc(hidden)]
@@ -103,7 +100,7 @@ macro_rules! naked_allocate {
             // A function has a section of its own, whose start is aligned by this as well.
             ".balign 64",
             small_max = const $crate::SMALL_MAX,
-            classes = sym $crate::CLASSES,
+            classes = sym $crate::SMALL_CLASS,
             tops = const $crate::TOPS,
             slot = const core::mem::size_of::<usize>(),
             large = sym $large,

@@ -199,8 +199,8 @@ static void resized(void)
 	printf("blocks: %d\npage faults: %ld\n", BLOCKS / 2, page_faults() - before);
 }
 
-/* What a process has written to that has printed a line: the only case for which Freehold need not
- * be there. */
+/* What a process has written to that has printed a line. Freehold need not be there, and this and the
+ * next case do nothing else. */
 static void small(void)
 {
 	char text[4096];
@@ -216,8 +216,26 @@ static void small(void)
 	printf("written to: %lu\n", kibibytes);
 }
 
+/* How much of the library's code is mapped in a process that has printed a line. */
+static void mapped(void)
+{
+	static char text[256 << 10];
+	puts("a line");
+	int file = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	CHECK(file >= 0);
+	size_t bytes = 0;
+	for (ssize_t more; (more = read(file, text + bytes, sizeof text - 1 - bytes)) > 0;)
+		bytes += more;
+	unsigned long kibibytes;
+	const char *line = strstr(text, "/libfreehold");
+	CHECK(line && (line = strstr(line, "\nRss:")));
+	CHECK(sscanf(line, "\nRss: %lu", &kibibytes) == 1);
+	printf("mapped: %lu\n", kibibytes);
+}
+
 static const struct test_case CASES[] = {
 	{"small", small},
+	{"mapped", mapped},
 	{"maps", maps},
 	{"abort_with_64_mebibytes", abort_with_64_mebibytes},
 	{"sparse", sparse},
@@ -228,7 +246,7 @@ static const struct test_case CASES[] = {
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || strcmp(argv[1], "small") != 0)
+	if (argc < 2 || (strcmp(argv[1], "small") != 0 && strcmp(argv[1], "mapped") != 0))
 		require_freehold();
 	return RUN_CASE(CASES, argc, argv);
 }
