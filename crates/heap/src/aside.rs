@@ -7,7 +7,7 @@
 use crate::arena::Arena;
 use crate::cache::{Holding, ThreadCache};
 use crate::class::Class;
-use crate::depot::{Exchanged, HALF};
+use crate::depot::Exchanged;
 use crate::heap::Heap;
 use crate::invalid::Invalid;
 use crate::layout::{GRANULE, at};
@@ -150,9 +150,9 @@ impl ThreadCache {
                 let own = Magazine::of_slot(top);
                 // SAFETY: the thread has the magazine, which is in no other hands until it is
                 // loaded; so many objects are in it after this, none of which is null.
-                let filled = depots.fill_half(class, own);
-                debug_assert!(filled, "there was something a moment ago");
-                let last = Magazine::slot_after(own, HALF - 1);
+                let count = depots.take_back(class, own);
+                debug_assert!(count > 0, "there was something a moment ago");
+                let last = Magazine::slot_after(own, count - 1);
                 let object = NonNull::new_unchecked(at::<u8>(at::<usize>(last).read()));
                 self.load(class, last);
                 Some(object)
@@ -160,8 +160,8 @@ impl ThreadCache {
         }
     }
 
-    /// Keeps a freed object of a class whose magazine is full, by setting half of that aside, if
-    /// there is room for it in a magazine of the depot. Does nothing else, for who is in a hurry.
+    /// Keeps a freed object of a class whose magazine is full, by setting that aside, or half of
+    /// it, if there is room in a magazine of the depot. Does nothing else, for who is in a hurry.
     ///
     /// # Safety
     /// [`ThreadCache::keep`] has said so of the object, with this class, which is a small one.
@@ -182,9 +182,9 @@ impl ThreadCache {
                 }
                 let own = Magazine::of_slot(top);
                 // SAFETY: the thread has the magazine, which is full, and in no other hands until
-                // it is loaded; there is room for half of it, and then in it.
-                depots.set_half_aside(class, own, room);
-                let next = Magazine::slot_after(own, HALF);
+                // it is loaded; there is room for what is set aside of it, and then in it.
+                let left = depots.set_aside(class, own, room);
+                let next = Magazine::slot_after(own, left);
                 at::<usize>(next).write(address);
                 self.load(class, next + SLOT);
                 true

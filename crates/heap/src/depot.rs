@@ -6,7 +6,8 @@
 //!
 //! They come and go by the half magazine, the older half of a full one first, so that the thread
 //! has room for as many frees as there are objects for its next calls of malloc, and a program that
-//! goes up and down by a few does not come here each time.
+//! goes up and down by a few does not come here each time. Where one half is followed by another,
+//! with none going the other way in between, it comes and goes by the whole magazine from then on.
 //!
 //! How many magazines of a class there may be depends on its size at first. Where a thread has to
 //! give objects back for want of room, and to fetch some again later, there may be twice as many
@@ -123,31 +124,39 @@ impl Depots {
         self.classes[usize::from(class.0)].halves > 0
     }
 
-    /// Where half a magazine of a class can be set aside, if it can be without another one for it.
+    /// Where some of a magazine of a class can be set aside, if it can be without another one for
+    /// it.
     #[inline]
     pub(crate) fn room(&mut self, class: Class) -> Option<Room> {
         self.classes[usize::from(class.0)].room(class)
     }
 
-    /// Sets aside the older half of a full magazine, whose newer half takes its place in it.
+    /// Sets aside what is in a full magazine, or its older half, whose newer half takes its place
+    /// in it. Returns how many objects are left in it.
     ///
     /// # Safety
     /// The caller has it, it is full, and this is where there is [room](Depots::room) now.
     #[inline]
-    pub(crate) unsafe fn set_half_aside(&mut self, class: Class, full: *mut Magazine, room: Room) {
+    pub(crate) unsafe fn set_aside(
+        &mut self,
+        class: Class,
+        full: *mut Magazine,
+        room: Room,
+    ) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { self.classes[usize::from(class.0)].set_half_aside(full, room) };
+        unsafe { self.classes[usize::from(class.0)].set_aside(full, room) }
     }
 
-    /// Fills half of an empty magazine with what was set aside last, if anything was.
+    /// Fills an empty magazine, or half of it, with what was set aside last, if anything was.
+    /// Returns how many objects that are.
     ///
     /// # Safety
     /// The caller has it.
     #[inline]
     #[must_use]
-    pub(crate) unsafe fn fill_half(&mut self, class: Class, empty: *mut Magazine) -> bool {
+    pub(crate) unsafe fn take_back(&mut self, class: Class, empty: *mut Magazine) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { self.classes[usize::from(class.0)].take_half(class, empty, 0) }
+        unsafe { self.classes[usize::from(class.0)].take_back(class, empty) }
     }
 
     /// Fills an empty magazine with what was set aside last, as far as anything was. Returns how
@@ -201,9 +210,12 @@ fn place_in(magazine: *mut Magazine, n: usize) -> *mut *mut Magazine {
     at(Magazine::slot_after(magazine, n))
 }
 
-/// Where half a magazine can be set aside.
+/// Where half a magazine can be set aside, or both halves.
 #[derive(Clone, Copy)]
-pub(crate) struct Room(*mut Half);
+pub(crate) enum Room {
+    Half(*mut Half),
+    Both(*mut Half),
+}
 
 /// What became of a full magazine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -256,6 +268,8 @@ struct Depot {
     racks: u16,
     /// Whether anything was set aside or taken since it was looked whether that is so.
     used: Used,
+    /// Whether it was set aside, the last time.
+    grows: bool,
     /// The places beyond those below are slots of magazines, and those stand in the slots of these.
     shelves: [*mut Magazine; SHELVES],
     magazines: [*mut Magazine; NEAR],
@@ -365,21 +379,31 @@ impl Depot {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Where the next half can be set aside, if there is room in a magazine that is there.
+    /// Where something can be set aside, if there is room in a magazine that is there: a whole
+    /// magazine if what happened last is that something was set aside.
     #[inline]
     fn room(&mut self, class: Class) -> Option<Room> {
         if !self.halves.is_multiple_of(2)
             && let Some(last) = self.last()
         {
             // It is a first half, and the second one comes right after it.
-            return Some(Room(last.wrapping_add(1)));
+            return Some(Room::Half(last.wrapping_add(1)));
         }
         if self.free_halves(class) == 0 {
             return None;
         }
         let n = usize::from(self.halves);
         let magazine = *self.place(class, n / 2);
-        (!magazine.is_null()).then(|| Room(half(magazine, n % 2)))
+        if magazine.is_null() {
+            return None;
+        }
+        // If the place is not half full, there is room for both.
+        let is_whole = self.grows && n.is_multiple_of(2);
+        Some(if is_whole {
+            Room::Both(half(magazine, 0))
+        } else {
+            Room::Half(half(magazine, n % 2))
+        })
     }
 
     /// Takes what is in a full magazine for what is in the oldest, if there is no room; else
@@ -427,7 +451,7 @@ impl Depot {
             }
         }
         for n in before..before + halves {
-            let room = Room(self.half(class, n));
+            let room = self.half(class, n);
             // SAFETY: the caller's promise for the first, after which what is left is in the first
             // half; there is room, and a magazine in its place now.
             unsafe { self.set_half_aside(full, room) };
@@ -441,16 +465,69 @@ impl Depot {
     /// The caller has it, it has objects there, and there is room in the half after those with
     /// objects.
     #[inline]
-    unsafe fn set_half_aside(&mut self, full: *mut Magazine, Room(room): Room) {
+    unsafe fn set_half_aside(&mut self, full: *mut Magazine, room: *mut Half) {
         // SAFETY: the caller's magazine, and one of this depot.
         unsafe {
             room.write(half(full, 0).read());
             half(full, 0).write(half(full, 1).read());
         }
-        let halves = self.halves + 1;
-        self.note_last(room, halves);
+        self.note_set_aside(room, self.halves + 1);
+    }
+
+    /// Sets aside what is in a full magazine, or half of it. Returns how many objects are left.
+    ///
+    /// # Safety
+    /// The caller has it, and this is where there is [room](Depot::room) now.
+    #[inline]
+    unsafe fn set_aside(&mut self, full: *mut Magazine, room: Room) -> usize {
+        match room {
+            Room::Half(room) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.set_half_aside(full, room) };
+                HALF
+            }
+            Room::Both(room) => {
+                // SAFETY: the caller's magazine, and one of this depot.
+                unsafe {
+                    room.write(half(full, 0).read());
+                    room.wrapping_add(1).write(half(full, 1).read());
+                }
+                self.note_set_aside(room.wrapping_add(1), self.halves + 2);
+                0
+            }
+        }
+    }
+
+    /// Lets so many halves count, the last of which is here.
+    #[inline]
+    fn note_set_aside(&mut self, last: *mut Half, halves: u16) {
+        self.note_last(last, halves);
         self.halves = halves;
         self.used.note();
+        self.grows = true;
+    }
+
+    /// Moves what was set aside last into an empty magazine, or into half of it: a whole magazine
+    /// if what happened last is that something was taken. Returns how many objects that are.
+    ///
+    /// # Safety
+    /// The caller has it.
+    #[inline]
+    unsafe fn take_back(&mut self, class: Class, empty: *mut Magazine) -> usize {
+        if self.grows || self.halves == 0 || !self.halves.is_multiple_of(2) {
+            // SAFETY: the caller's promise.
+            let taken = unsafe { self.take_half(class, empty, 0) };
+            return usize::from(taken) * HALF;
+        }
+        let last = self.last().unwrap_or_else(|| self.half(class, usize::from(self.halves) - 1));
+        self.halves -= 2;
+        self.used.note();
+        // SAFETY: the caller's magazine, and one of this depot, whose second half is the last one.
+        unsafe {
+            half(empty, 0).write(last.wrapping_sub(1).read());
+            half(empty, 1).write(last.read());
+        }
+        2 * HALF
     }
 
     /// Moves what was set aside last into the first or second half of a magazine.
@@ -463,6 +540,7 @@ impl Depot {
         let last = self.last().unwrap_or_else(|| self.half(class, left.into()));
         self.halves = left;
         self.used.note();
+        self.grows = false;
         // SAFETY: the caller's magazine, and one of this depot, which has objects there.
         unsafe { half(empty, n).write(last.read()) };
         if !left.is_multiple_of(2) {
@@ -534,7 +612,7 @@ mod tests {
                 depot.add(more.last().unwrap().0);
             }
             let (own, mut leased) = (Own::new(), Vec::new());
-            let (mut seed, mut overflowed) = (1_usize, 0);
+            let (mut seed, mut overflowed, mut grows) = (1_usize, 0, false);
             for _ in 0..10_000 {
                 assert_eq!(depot.overflowed, overflowed);
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -542,12 +620,14 @@ mod tests {
                     let most = 1 + (seed >> 41 & 1);
                     own.put(0, next..);
                     if let Some(room) = depot.room(class).filter(|_| seed >> 42 & 1 == 0) {
+                        let is_whole = grows && model.len().is_multiple_of(ROUNDS);
                         // SAFETY: the test's magazine, and full.
-                        unsafe { depot.set_half_aside(own.0, room) };
-                        model.extend(next..next + HALF);
-                        let kept: Vec<_> = (next + HALF..next + ROUNDS).collect();
-                        assert_eq!(own.objects(HALF), kept);
-                        next += ROUNDS;
+                        let left = unsafe { depot.set_aside(own.0, room) };
+                        assert_eq!(left, if is_whole { 0 } else { HALF });
+                        model.extend(next..next + ROUNDS - left);
+                        let kept: Vec<_> = (next + ROUNDS - left..next + ROUNDS).collect();
+                        assert_eq!(own.objects(left), kept);
+                        (next, grows) = (next + ROUNDS, true);
                         continue;
                     }
                     let lease = || {
@@ -570,17 +650,19 @@ mod tests {
                             model.extend(next..next + count);
                             let kept: Vec<_> = (next + count..next + ROUNDS).collect();
                             assert_eq!(own.objects(ROUNDS - count), kept);
+                            grows = true;
                         }
                         None => panic!("a magazine could be leased"),
                     }
                     next += ROUNDS;
                 } else if seed >> 41 & 1 == 0 {
+                    let is_whole = !grows && model.len().is_multiple_of(ROUNDS);
+                    let most = if is_whole { ROUNDS } else { HALF };
                     // SAFETY: the test's magazine.
-                    let filled = unsafe { depot.take_half(class, own.0, 0) };
-                    assert_eq!(filled, !model.is_empty());
-                    if filled {
-                        assert_eq!(own.objects(HALF), newest(&mut model, HALF));
-                    }
+                    let count = unsafe { depot.take_back(class, own.0) };
+                    assert_eq!(count, most.min(model.len()));
+                    assert_eq!(own.objects(count), newest(&mut model, count));
+                    grows &= count == 0;
                 } else if let Some(rounds) = depot.empty_one(class) {
                     assert_eq!(rounds.as_slice(), newest(&mut model, HALF));
                 }
