@@ -10,7 +10,7 @@ use crate::layout::{BLOCK_GRANULES, Block, GRANULE, Granule, ZONE_BLOCKS};
 use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
 use crate::tally::Account;
-use freehold_sync::atomic::{AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicU32, Ordering, fence};
 use freehold_sync::granules::{ALL, find_run, longest_run, mask};
 use freehold_sys::System;
 
@@ -100,7 +100,7 @@ impl<S: System> Arena<S> {
             return claimed.then(|| self.claim_in_whole(block, want, home, account));
         }
         self.zones().find_map(|(n, zone)| {
-            let homes = zone.open.load(Ordering::Relaxed) & zone.home.load(Ordering::Relaxed);
+            let homes = zone.open.look() & zone.home.load(Ordering::Relaxed);
             ones(homes).find_map(|i| self.claim_dirty_in(Block(n * ZONE_BLOCKS + i), want, account))
         })
     }
@@ -211,11 +211,11 @@ impl<S: System> Arena<S> {
     ) -> Option<Claim> {
         for (n, zone) in self.zones() {
             let homes = if spare_homes { zone.home.load(Ordering::Relaxed) } else { 0 };
-            let mut candidates = zone.open.load(Ordering::Relaxed) & !homes;
+            let mut candidates = zone.open.look() & !homes;
             while candidates != 0 {
                 let i = candidates.trailing_zeros();
                 candidates &= candidates - 1;
-                if u32::from(zone.longest[i as usize].load(Ordering::Relaxed)) < want.count {
+                if zone.open.longest(i) < want.count {
                     continue;
                 }
                 let block = Block(n * ZONE_BLOCKS + i);
@@ -223,7 +223,7 @@ impl<S: System> Arena<S> {
                     self.move_home(home, block);
                     return Some(claim);
                 }
-                self.correct_hints(block);
+                zone.open.correct(i, &self.block(block).free);
             }
         }
         None
@@ -249,27 +249,7 @@ impl<S: System> Arena<S> {
     /// Opens a block that the caller owns, with the given granules free.
     pub(crate) fn open(&self, block: Block, free: u64) {
         self.block(block).free.release(free);
-        let zone = self.zone(block.zone());
-        self.note_run(block, longest_run(free));
-        zone.open.fetch_or(block.bit(), Ordering::Relaxed);
-    }
-
-    fn note_run(&self, block: Block, length: u32) {
-        let hint = &self.zone(block.zone()).longest[(block.0 % ZONE_BLOCKS) as usize];
-        if u32::from(hint.load(Ordering::Relaxed)) < length {
-            hint.store(length as u8, Ordering::Relaxed);
-        }
-    }
-
-    /// After a claim that the hints promised and the block did not keep.
-    fn correct_hints(&self, block: Block) {
-        let zone = self.zone(block.zone());
-        let free = self.block(block).free.look();
-        let hint = &zone.longest[(block.0 % ZONE_BLOCKS) as usize];
-        hint.store(longest_run(free) as u8, Ordering::Relaxed);
-        if free == 0 {
-            zone.open.fetch_and(!block.bit(), Ordering::Relaxed);
-        }
+        self.zone(block.zone()).open.note_released(block.in_zone(), longest_run(free));
     }
 
     fn move_home(&self, home: &Home, block: Block) {
@@ -283,6 +263,9 @@ impl<S: System> Arena<S> {
         let Some(block) = home.get() else { return };
         home.set(None);
         self.zone(block.zone()).home.fetch_and(!block.bit(), Ordering::Relaxed);
+        // Pairs with that of `put_back_granules`: who releases the last one finds the block to be
+        // nobody's home, or is seen here.
+        fence(Ordering::SeqCst);
         if self.block(block).free.look() == ALL {
             self.close(block);
         }
@@ -290,25 +273,27 @@ impl<S: System> Arena<S> {
 
     /// Gives back `count` granules of one block, all claimed by the caller.
     pub(crate) fn release_granules(&self, first: Granule, count: u32, account: &Account) {
+        account.released(count, &self.tally);
+        self.put_back_granules(first, count);
+    }
+
+    /// As [`Arena::release_granules`], for granules that count as free.
+    pub(crate) fn put_back_granules(&self, first: Granule, count: u32) {
         let (block, at) = (first.block(), first.in_block());
         let after = self.block(block).free.release(mask(at, count));
-        account.released(count, &self.tally);
         let zone = self.zone(block.zone());
         let (up, down) = ((after >> at).trailing_ones(), (after << (63 - at)).leading_ones());
-        self.note_run(block, up + down - 1);
-        let bit = block.bit();
-        if after == ALL && zone.home.load(Ordering::Relaxed) & bit == 0 {
+        zone.open.note_released(block.in_zone(), up + down - 1);
+        // After the fence in there.
+        if after == ALL && zone.home.load(Ordering::Relaxed) & block.bit() == 0 {
             self.close(block);
-        } else if zone.open.load(Ordering::Relaxed) & bit == 0 {
-            zone.open.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
     /// Makes an open block wholly free, if it still is.
     fn close(&self, block: Block) {
         if self.block(block).free.close() {
-            let zone = self.zone(block.zone());
-            zone.open.fetch_and(!block.bit(), Ordering::Relaxed);
+            self.zone(block.zone()).open.close(block.in_zone());
             self.release_blocks(block, 1);
         }
     }

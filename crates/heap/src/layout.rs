@@ -63,9 +63,14 @@ impl Block {
         self.0 / ZONE_BLOCKS
     }
 
+    /// Its number there.
+    pub const fn in_zone(self) -> u32 {
+        self.0 % ZONE_BLOCKS
+    }
+
     /// Its bit in the words of its zone.
     pub const fn bit(self) -> u64 {
-        1 << (self.0 % ZONE_BLOCKS)
+        1 << self.in_zone()
     }
 }
 

@@ -501,7 +501,7 @@ impl<S: System> Arena<S> {
             }
         }
         for zone in (0..zones).rev() {
-            let open = self.zone(zone).open.load(Ordering::Relaxed);
+            let open = self.zone(zone).open.look();
             for i in ones(open.reverse_bits()) {
                 if purged < target {
                     purged += self.purge_open(Block(zone * ZONE_BLOCKS + 63 - i), worth);
@@ -542,7 +542,8 @@ impl<S: System> Arena<S> {
             let Some(claimed) = claimed else { break };
             purged += self.purge_granules(block, claimed);
             from = 64 - claimed.leading_zeros();
-            entry.free.release(claimed);
+            let first = block.first().plus(claimed.trailing_zeros());
+            self.put_back_granules(first, claimed.count_ones());
         }
         purged
     }

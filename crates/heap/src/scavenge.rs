@@ -51,9 +51,7 @@ impl<S: System> Arena<S> {
         let credit = growth.credit.load(Ordering::Relaxed).checked_sub(1)?;
         let want = Want { count, align: 1, prefer: Prefer::Dirty };
         let found = self.zones().find_map(|(n, zone)| {
-            let open = ones(zone.open.load(Ordering::Relaxed));
-            let longest = |i: u32| u32::from(zone.longest[i as usize].load(Ordering::Relaxed));
-            let mut open = open.filter(|&i| longest(i) >= count);
+            let mut open = ones(zone.open.look()).filter(|&i| zone.open.longest(i) >= count);
             open.find_map(|i| self.claim_dirty_in(Block(n * ZONE_BLOCKS + i), want, account))
         });
         growth.credit.store(if found.is_some() { credit } else { 0 }, Ordering::Relaxed);

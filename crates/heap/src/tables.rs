@@ -13,6 +13,7 @@ use crate::policy::retain;
 use core::ptr;
 use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use freehold_sync::granules::FreeGranules;
+use freehold_sync::open::OpenBlocks;
 use freehold_sync::word::{Count, Mask, SlabWord};
 
 /// What a granule is used for. All zero: free, or inside a run.
@@ -365,14 +366,12 @@ pub struct ZoneEntry {
     pub whole: FreeGranules,
     /// Of the wholly free blocks, those with dirty granules.
     pub dirty: AtomicU64,
-    /// Blocks that have free granules, not counting wholly free ones.
-    pub open: AtomicU64,
     /// Blocks that a heap takes its granules from.
     pub home: AtomicU64,
     /// Blocks that have been in use since what is known of their granules was purged.
     pub worn: AtomicU64,
-    /// For each open block, the longest run of free granules it may have.
-    pub longest: [AtomicU8; 64],
+    /// Blocks that have free granules, and the longest run of them that each may have.
+    pub open: OpenBlocks,
 }
 
 /// The tables of an arena: where each starts. Two of them grow downwards, so that they start where

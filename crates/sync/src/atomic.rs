@@ -31,6 +31,17 @@ pub(crate) fn light_fence(is_there: bool) {
     }
 }
 
+/// A barrier of the processor's right after a change that reads and writes at once. On x86 such a
+/// change is one.
+#[inline(always)]
+pub(crate) fn fence_after_change() {
+    if cfg!(all(not(loom), target_arch = "x86_64")) {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// Tells the processor that this is a wait loop; under the model, lets another thread run.
 pub fn pause() {
     #[cfg(not(loom))]

@@ -23,6 +23,7 @@ mod ledger;
 pub mod lock;
 #[cfg(all(test, loom))]
 mod model;
+pub mod open;
 pub mod published;
 pub mod question;
 pub mod rank;
