@@ -111,6 +111,12 @@ fn threads_that_take_all_memory_from_each_other_leave_it_usable() {
 }
 
 #[test]
+fn buffers_grow_after_the_program_has_allowed_itself_less_address_space_than_it_has() {
+    // As much as nobody needs, to begin with.
+    limits("own_limit", Limit::AddressSpace, 3 << 20).succeeded();
+}
+
+#[test]
 fn a_small_address_space_is_used_as_far_as_it_goes() {
     for mebibytes in 4..32 {
         let ended = limits("hardly_anything", Limit::AddressSpace, mebibytes);

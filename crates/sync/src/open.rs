@@ -55,11 +55,11 @@ impl OpenBlocks {
     /// called after that.
     #[inline]
     pub fn note_released(&self, block: u32, run: u32) {
-        self.note_released_by(&CORRECT, block, run);
+        self.note_released_by(CORRECT, block, run);
     }
 
     #[inline]
-    pub(crate) fn note_released_by(&self, orders: &Orders, block: u32, run: u32) {
+    pub(crate) fn note_released_by(&self, orders: Orders, block: u32, run: u32) {
         if orders.fences {
             // Pairs with the fence in `correct`.
             fence_after_change();
@@ -86,10 +86,10 @@ impl OpenBlocks {
 
     /// Corrects what is said of a block, after a claim there that this promised and that failed.
     pub fn correct(&self, block: u32, free: &FreeGranules) {
-        self.correct_by(&CORRECT, block, free);
+        self.correct_by(CORRECT, block, free);
     }
 
-    pub(crate) fn correct_by(&self, orders: &Orders, block: u32, free: &FreeGranules) {
+    pub(crate) fn correct_by(&self, orders: Orders, block: u32, free: &FreeGranules) {
         let seen = free.look();
         self.longest[block as usize].store(longest_run(seen) as u8, Ordering::Relaxed);
         if seen == 0 {

@@ -20,6 +20,7 @@ pub mod fake;
 pub mod futex;
 mod guard;
 mod linux;
+mod move_pages;
 pub mod process;
 mod processor;
 pub mod random;

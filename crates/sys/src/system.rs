@@ -121,9 +121,9 @@ pub trait System: Sync {
     /// The range is a whole mapping made by [`System::map`], in use by nobody but the caller.
     unsafe fn remap(&self, at: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
 
-    /// Moves the pages of one committed range to another without copying them: the target then has
-    /// the contents, and the source is committed and zero. Returns `false`, with nothing changed,
-    /// where the kernel cannot do it.
+    /// Moves the pages of one committed range to another without copying them, as far as it can be
+    /// done: the target then has the contents, and what the source has is undefined. Returns
+    /// `false`, with nothing changed, where the kernel can move none.
     ///
     /// # Safety
     /// Both ranges are committed, do not overlap, and are in use by nobody but the caller.

@@ -256,6 +256,34 @@ static void forks(void)
 	}
 }
 
+/* What was allocated before the process allowed itself less can be resized, or stays. */
+static void own_limit(void)
+{
+	enum { BUFFERS = 6, MIB = 1 << 20 };
+	unsigned char *buffers[BUFFERS];
+	for (int i = 0; i < BUFFERS; i++) {
+		buffers[i] = malloc(8 * MIB);
+		CHECK(buffers[i]);
+		memset(buffers[i], i + 1, 8 * MIB);
+	}
+	/* Room for what they are to become, without any more address space. */
+	char *room = malloc(200 * MIB);
+	CHECK(room);
+	free(room);
+	struct rlimit limit = {40 * MIB, 40 * MIB};
+	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	for (int i = 0; i < BUFFERS; i++) {
+		unsigned char *larger = realloc(buffers[i], 12 * MIB);
+		if (larger)
+			memset(larger + 8 * MIB, 0, 4 * MIB);
+		else
+			larger = buffers[i];
+		for (int n = 0; n < 8 * MIB; n++)
+			CHECK(larger[n] == i + 1);
+		free(larger);
+	}
+}
+
 static const struct test_case CASES[] = {
 	{"mebibytes", mebibytes},
 	{"medium", medium},
@@ -265,6 +293,7 @@ static const struct test_case CASES[] = {
 	{"threads", threads},
 	{"many_threads", many_threads},
 	{"forks", forks},
+	{"own_limit", own_limit},
 };
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@ const HIDDEN: &str = "is hidden";
 
 /// A block of which a run is promised that is not there. Some look for it and correct that, as
 /// many as there are; meanwhile granules are released, one by one.
-fn corrected(orders: &'static Orders, correctors: usize, released: &'static [u32]) {
+fn corrected(orders: Orders, correctors: usize, released: &'static [u32]) {
     let shared = Arc::new((FreeGranules::new(0), OpenBlocks::new()));
     shared.1.note_released(BLOCK, 2);
     let others = (0..correctors).map(|_| {
@@ -40,19 +40,19 @@ fn corrected(orders: &'static Orders, correctors: usize, released: &'static [u32
 
 #[test]
 fn s22_what_is_released_while_hints_are_corrected_is_found() {
-    explore(|| corrected(&CORRECT, 1, &[7, 8]));
+    explore(|| corrected(CORRECT, 1, &[7, 8]));
 }
 
 #[test]
 fn s22_what_is_released_while_two_correct_hints_is_found() {
-    explore(|| corrected(&CORRECT, 2, &[7]));
+    explore(|| corrected(CORRECT, 2, &[7]));
 }
 
 #[test]
 fn broken_without_a_second_look_is_rejected() {
     must_be_rejected(HIDDEN, || {
         const ORDERS: Orders = Orders { looks_again: false, ..CORRECT };
-        corrected(&ORDERS, 1, &[7]);
+        corrected(ORDERS, 1, &[7]);
     });
 }
 
@@ -60,6 +60,6 @@ fn broken_without_a_second_look_is_rejected() {
 fn broken_without_a_fence_of_who_releases_is_rejected() {
     must_be_rejected(HIDDEN, || {
         const ORDERS: Orders = Orders { fences: false, ..CORRECT };
-        corrected(&ORDERS, 1, &[7]);
+        corrected(ORDERS, 1, &[7]);
     });
 }
