@@ -8,7 +8,7 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::heap::Held;
 use crate::layout::Granule;
 use crate::policy::retain;
-use freehold_sync::word::{Count, Ledger, State};
+use freehold_sync::word::{Count, State};
 use freehold_sys::System;
 
 /// The most slabs of a class that a heap is attached to: those with free objects, and one more.
@@ -85,7 +85,7 @@ impl<S: System> Arena<S> {
             let twice = local.give_up_bits(info, self.bits(g));
             local.balance -= twice as i16;
             let free = local.free_count(info);
-            if free + word.look().1.count() == i32::from(info.capacity) {
+            if word.makes_whole(free, info.capacity.into()) {
                 self.release_slab(class, g, &held.account);
                 return;
             }

@@ -316,6 +316,8 @@ impl Depot {
     /// anything, and nulls.
     fn drain(&mut self) -> impl Iterator<Item = *mut Magazine> {
         let racks = usize::from(core::mem::take(&mut self.racks));
+        // Second: in the child of a fork there are shelves for the racks that count.
+        compiler_fence(Ordering::SeqCst);
         let shelves = core::mem::replace(&mut self.shelves, [ptr::null_mut(); SHELVES]);
         // SAFETY: each was put there.
         let racks = (0..racks).map(move |n| unsafe { *place_in(shelves[n / ROUNDS], n % ROUNDS) });

@@ -59,10 +59,13 @@ impl<S: System> Arena<S> {
         let page = self.system.page_size();
         let mapped = heap.mapped().next_multiple_of(page).min(purge::MAP_PAGES_LOOKED_AT * page);
         // SAFETY: all of this is committed. Nobody but the leaseholder, who is not there, writes to
-        // a heap but to its first page, which is never zero, and to lists of slabs that it keeps,
-        // as long as there are some; and whoever else writes to its map writes zeros.
+        // a heap but to its first page, which is never zero; to lists of slabs that it keeps, as
+        // long as there are some; and to its own pools, with their lock held. And whoever else
+        // writes to its map writes zeros.
         unsafe {
-            self.purge_zeros((from, to), |at| are_zero_words(at, page));
+            heap.own_pooling.lock.hold(|| {
+                self.purge_zeros((from, to), |at| are_zero_words(at, page));
+            });
             self.purge_zeros((heap.map(), heap.map() + mapped), |at| are_zero_bytes(at, page));
         }
     }
@@ -156,9 +159,13 @@ unsafe fn are_zero_bytes(place: usize, bytes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::Prefer;
     use crate::cache::ThreadCache;
     use crate::class::{Class, SMALL_CLASSES};
+    use crate::layout::{Granule, at};
+    use freehold_sync::word::State;
     use freehold_sys::fake::Fake;
+    use std::sync::atomic::{AtomicUsize as Number, Ordering::SeqCst};
     use std::vec::Vec;
 
     const PAGE: usize = 4096;
@@ -286,6 +293,63 @@ mod tests {
             unsafe { arena.end_lease(heap, |_| ()) };
             arena.purge_heaps();
             assert_eq!(arena.magazines.lease(&arena.system), Some(spare));
+        });
+    }
+
+    #[test]
+    fn a_slab_that_comes_into_a_heap_s_own_pool_while_its_pages_are_purged_is_not_lost() {
+        const SIZE: usize = 20 << 10;
+        static ARENA: Number = Number::new(0);
+        static SLAB: Number = Number::new(0);
+        static LIST: Number = Number::new(0);
+        static PURGED: Number = Number::new(0);
+        static SENT: Number = Number::new(0);
+        let class = Class::of_medium(SIZE);
+        with_arena(|arena| {
+            if !arena.system.barrier() {
+                return std::eprintln!("skipped: this kernel has no membarrier");
+            }
+            let take = |cache: &mut ThreadCache| {
+                cache.set_busy(true);
+                let given = cache.take(arena, SIZE, 16, Prefer::Dirty);
+                cache.set_busy(false);
+                given.unwrap().address
+            };
+            let (mut one, mut two) = (ThreadCache::new(), ThreadCache::new());
+            let objects: Vec<_> = (0..class.info().capacity).map(|_| take(&mut one)).collect();
+            take(&mut two);
+            let slab = arena.object_at(objects[0]).unwrap().slab;
+            let list = &one.heap().unwrap().own_pools[class.medium_index()];
+            ARENA.store(core::ptr::from_ref(arena).expose_provenance(), SeqCst);
+            SLAB.store(slab.0 as usize, SeqCst);
+            LIST.store(core::ptr::from_ref(list).addr(), SeqCst);
+            // What a thread without a heap does, which frees some of them, as soon as the page of
+            // that list was found to be zero.
+            arena.system.before_purge(|from, bytes| {
+                let is_there = (from..from + bytes).contains(&LIST.load(SeqCst));
+                if !is_there || PURGED.swap(1, SeqCst) != 0 {
+                    return;
+                }
+                std::thread::spawn(|| {
+                    // SAFETY: the arena of the test that waits for this.
+                    let arena = unsafe { &*at::<Arena<Fake>>(ARENA.load(SeqCst)) };
+                    let (slab, class) = (Granule(SLAB.load(SeqCst) as u32), Class::of_medium(SIZE));
+                    let bits = (1 << class.info().wake) - 1;
+                    arena.send_medium_home(class, slab, bits, None, &arena.tally).unwrap();
+                    SENT.store(1, SeqCst);
+                });
+                // Longer than that takes if nothing is in its way.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            });
+            // SAFETY: both threads stay where they are, and mark their turns.
+            unsafe { arena.reclaim() }.unwrap();
+            arena.system.before_purge(|_, _| ());
+            assert_eq!(PURGED.load(SeqCst), 1, "the page was to be purged");
+            while SENT.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(arena.word(slab).mask().look().0, State::Pooled);
+            assert_eq!(list.first(), Some(slab), "it is in no list");
         });
     }
 }

@@ -30,6 +30,7 @@ use crate::outbox::Row;
 use crate::policy::{purge, retain};
 use crate::slab_list::SlabList;
 use crate::tables::KeptAs;
+use crate::tally::Account;
 use freehold_sync::atomic::{AtomicU32, AtomicUsize, Ordering, pause};
 use freehold_sync::word::State;
 use freehold_sys::System;
@@ -197,10 +198,16 @@ impl<S: System> Arena<S> {
 
     /// Lets go of a slab that the heap keeps: it goes into the pool, or is released if it is whole.
     /// Fails, all the same, if an object had been freed twice.
-    fn let_go_of_kept_slab(&self, held: &Held, class: Class, g: Granule) -> Result<(), ()> {
+    fn let_go_of_kept_slab(
+        &self,
+        held: &Held,
+        class: Class,
+        g: Granule,
+        account: &Account,
+    ) -> Result<(), ()> {
         let twice = self.claim_kept(held, class, g);
         if !self.put_into_pool(class, g, self.word(g).count()) {
-            self.release_slab(class, g, &held.account);
+            self.release_slab(class, g, account);
         }
         if twice == 0 { Ok(()) } else { Err(()) }
     }
@@ -209,7 +216,7 @@ impl<S: System> Arena<S> {
     pub(crate) fn let_go_of_kept(&self, held: &Held, class: Class) {
         while let Some(g) = held.heap().kept(class).first() {
             // A second free that is found out now stays unnamed: that thread may be gone.
-            _ = self.let_go_of_kept_slab(held, class, g);
+            _ = self.let_go_of_kept_slab(held, class, g, &held.account);
         }
     }
 
@@ -260,7 +267,11 @@ impl<S: System> Arena<S> {
                 if self.word(g).count().look().0 == State::Disturbed {
                     // SAFETY: the lock protects the slabs in the list.
                     unsafe { (*self.local(g)).unkept = retain::WAKES_UNKEPT };
-                    return self.let_go_of_kept_slab(held, class, g);
+                    // The tally of another heap is its leaseholder's, who also counts without the
+                    // lock.
+                    let all = Account::new(&self.tally);
+                    let account = if mine.is_some() { &held.account } else { &all };
+                    return self.let_go_of_kept_slab(held, class, g, account);
                 }
                 break;
             }

@@ -16,7 +16,7 @@ use crate::class::{Class, SMALL_CLASSES};
 use crate::layout::at;
 use crate::stock::Stocked;
 use core::ptr;
-use freehold_sync::atomic::{AtomicUsize, Ordering};
+use freehold_sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 use freehold_sys::System;
 
 /// Numbers of small classes, and one for "none".
@@ -186,6 +186,8 @@ impl Fresh {
                 return idle;
             }
             self.first = arena.magazines.make(&arena.system, AT_ONCE)?;
+            // Second: in the child of a fork those that are left are of these.
+            compiler_fence(Ordering::SeqCst);
             self.left = AT_ONCE;
         }
         self.take_one()

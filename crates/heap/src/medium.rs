@@ -20,6 +20,7 @@ use crate::swing::Swing;
 use crate::tables::{Part, SlabLocal};
 use crate::tally::{Account, Tally};
 use core::hint::select_unpredictable;
+use freehold_sync::atomic::{Ordering, compiler_fence};
 use freehold_sync::word::{Mask, Pushed, State};
 use freehold_sys::System;
 
@@ -49,6 +50,24 @@ impl MediumBin {
 
     fn new(free: u64, slab: Granule, base: usize, untouched: u32) -> Self {
         Self { free, base, untouched, slab }
+    }
+
+    /// Becomes another one. Its objects count last, when it says where they are: the child of a
+    /// fork may find it between any two steps of a thread that is not there.
+    #[inline]
+    fn become_that(&mut self, other: Self) {
+        self.free = 0;
+        compiler_fence(Ordering::SeqCst);
+        (self.base, self.untouched, self.slab) = (other.base, other.untouched, other.slab);
+        compiler_fence(Ordering::SeqCst);
+        self.free = other.free;
+    }
+
+    /// Takes all objects out, and forgets the slab.
+    fn take(&mut self) -> Self {
+        let all = *self;
+        self.become_that(Self::none());
+        all
     }
 
     /// The first free object from a number on, going around.
@@ -376,7 +395,7 @@ impl<S: System> Arena<S> {
             None => self.find_medium_slab(heap, class, account)?,
         };
         bins.all_hot.note_fetched(class, bin.free.count_ones() as usize);
-        bins.at_hand[class.medium_index()].bin = bin;
+        bins.at_hand[class.medium_index()].bin.become_that(bin);
         bins.pop(class)
     }
 
@@ -476,7 +495,7 @@ impl<S: System> Arena<S> {
                     account.medium_came_home(-bytes_of(class, free), &self.tally);
                     all_hot.note_fetched(class, free.count_ones() as usize);
                     let bin = &mut at_hand[class.medium_index()].bin;
-                    *bin = MediumBin::new(free, g, base, info.capacity.into());
+                    bin.become_that(MediumBin::new(free, g, base, info.capacity.into()));
                 }
                 _ if self.pool_at_owner(class, g) => {}
                 _ => {

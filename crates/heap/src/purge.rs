@@ -589,3 +589,85 @@ fn fill_pages(granules: u64, per_page: u32) -> u64 {
     let pages = (0..BLOCK_GRANULES).step_by(per_page as usize).map(|n| mask(n, per_page));
     pages.filter(|page| granules & page != 0).fold(granules, |all, page| all | page)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::{Home, Prefer, Want};
+    use crate::layout::{Granule, at};
+    use freehold_sys::fake::Fake;
+    use std::sync::atomic::{AtomicUsize as Number, Ordering::SeqCst};
+    use std::vec::Vec;
+
+    const ONE: Want = Want { count: 1, align: 1, prefer: Prefer::Dirty };
+
+    /// A block of whose granules the first is in use, and the others are free and dirty.
+    fn with_one_in_use(arena: &Arena<Fake>) -> Granule {
+        let (home, account) = (Home::default(), Account::new(&arena.tally));
+        let claim = |_| arena.claim_granules(ONE, &home, &account).unwrap().granule;
+        let all: Vec<_> = (0..BLOCK_GRANULES).map(claim).collect();
+        assert!(all.iter().all(|g| g.block() == all[0].block()));
+        arena.leave_home(&home);
+        all[1..].iter().for_each(|&g| arena.release_granules(g, 1, &account));
+        all[0]
+    }
+
+    /// Calls `act` in another thread with the arena that lives there, and waits for it.
+    fn in_another_thread(place: &Number, act: fn(&Arena<Fake>)) {
+        let place = place.load(SeqCst);
+        // SAFETY: the arena of the test that waits for this.
+        let act = move || act(unsafe { &*at::<Arena<Fake>>(place) });
+        std::thread::spawn(act).join().unwrap();
+    }
+
+    #[test]
+    fn what_somebody_looks_for_while_it_is_purged_in_an_open_block_is_found_afterwards() {
+        static ARENA: Number = Number::new(0);
+        let place = Arena::create(Fake::new().with_address_space(24 << 20)).unwrap();
+        ARENA.store(place.as_ptr().expose_provenance(), SeqCst);
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let block = with_one_in_use(arena).block();
+        arena.system.before_purge(|_, _| {
+            in_another_thread(&ARENA, |arena| {
+                let (home, account) = (Home::default(), Account::new(&arena.tally));
+                let claim = arena.claim_granules(ONE, &home, &account).unwrap();
+                assert_ne!(claim.granule.block(), Block(0), "all of that are claimed");
+            });
+        });
+        assert!(arena.purge_all() >= (BLOCK_GRANULES as usize - 1) * GRANULE);
+        arena.system.before_purge(|_, _| ());
+        assert_eq!(arena.block(block).free.look().count_ones(), BLOCK_GRANULES - 1);
+        // As much as there is.
+        let (home, account) = (Home::default(), Account::new(&arena.tally));
+        while arena.claim_granules(ONE, &home, &account).is_some() {}
+        assert_eq!(arena.block(block).free.look(), 0, "memory is refused that is free");
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
+    }
+
+    #[test]
+    fn a_block_whose_last_granule_is_released_while_others_are_purged_becomes_whole() {
+        static ARENA: Number = Number::new(0);
+        static LAST: Number = Number::new(0);
+        let place = Arena::create(Fake::new()).unwrap();
+        ARENA.store(place.as_ptr().expose_provenance(), SeqCst);
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let last = with_one_in_use(arena);
+        LAST.store(last.0 as usize + 1, SeqCst);
+        arena.system.before_purge(|_, _| {
+            in_another_thread(&ARENA, |arena| {
+                if let Some(last) = LAST.swap(0, SeqCst).checked_sub(1) {
+                    let account = Account::new(&arena.tally);
+                    arena.release_granules(Granule(last as u32), 1, &account);
+                }
+            });
+        });
+        arena.purge_all();
+        assert_eq!(arena.granules_in_use().used, 0);
+        assert_ne!(arena.zone(0).whole.look() & last.block().bit(), 0, "it is not whole");
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
+    }
+}

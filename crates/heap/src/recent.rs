@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::heap::Heap;
 use crate::layout::{Block, Granule};
 use crate::tally::Account;
-use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering};
+use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use freehold_sync::granules::{find_run, mask};
 use freehold_sys::System;
 
@@ -43,8 +43,7 @@ impl Recent {
         let n = self.place_of(link).unwrap_or_else(|| {
             let n = self.next.load(Ordering::Relaxed) as usize % BLOCKS;
             self.next.store(n as u32 + 1, Ordering::Relaxed);
-            self.blocks[n].store(link, Ordering::Relaxed);
-            self.granules[n].store(0, Ordering::Relaxed);
+            self.put(n, link);
             n
         });
         let granules = self.granules[n].load(Ordering::Relaxed);
@@ -54,12 +53,18 @@ impl Recent {
 
     /// Forgets all: zero everywhere afterwards.
     fn forget(&self) {
-        for (block, granules) in self.blocks.iter().zip(&self.granules) {
-            block.store(0, Ordering::Relaxed);
-            granules.store(0, Ordering::Relaxed);
-        }
+        (0..BLOCKS).for_each(|n| self.put(n, 0));
         self.last.store(0, Ordering::Relaxed);
         self.next.store(0, Ordering::Relaxed);
+    }
+
+    /// Has a block in a place of which no granules are known. They go first: the child of a fork may
+    /// find the place between any two steps, and those of one block may not count for another.
+    fn put(&self, n: usize, link: u32) {
+        self.granules[n].store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        self.blocks[n].store(link, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Where a block stands, if it does.
@@ -130,8 +135,10 @@ impl Heap {
     /// Forgets what its thread has released, before its pages are purged as far as they are zero.
     pub(crate) fn forget_recent(&self) {
         if self.has_recent.load(Ordering::Relaxed) {
-            self.has_recent.store(false, Ordering::Relaxed);
             self.recent.forget();
+            // Second: in the child of a fork what is not forgotten yet is forgotten then.
+            compiler_fence(Ordering::SeqCst);
+            self.has_recent.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::policy::retain;
 use crate::tables::SlabLocal;
 use crate::tally::Account;
 use freehold_sync::freed;
-use freehold_sync::word::{Ledger, Pushed, State};
+use freehold_sync::word::{Pushed, State};
 use freehold_sys::System;
 
 impl<S: System> Arena<S> {
@@ -27,10 +27,10 @@ impl<S: System> Arena<S> {
         if !local.take_back(info, self.bits(g), row.word, (row.mask, row.count)) {
             return Err(());
         }
-        let free = local.free_count(info) + self.word(g).count().look().1.count();
+        let (free, capacity) = (local.free_count(info), info.capacity.into());
         // One empty slab stays, so that a heap at the edge of a slab does not make and release it
         // in turn.
-        if free == i32::from(info.capacity) && held.attached(class).count > 1 {
+        if self.word(g).count().makes_whole(free, capacity) && held.attached(class).count > 1 {
             held.attached(class).remove(g);
             self.release_own_slab(held.heap(), class, g, &held.account);
         }

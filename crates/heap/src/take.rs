@@ -72,13 +72,16 @@ impl ThreadCache {
         }
         if self.receive(class) {
             self.drain.note_fetched();
-            return self.pop_when_busy(class);
+        } else {
+            self.note_fetch(class);
+            self.note_missed(arena, class);
+            self.take_into_magazine(arena, class);
         }
-        self.note_fetch(class);
-        self.note_missed(arena, class);
-        if self.take_into_magazine(arena, class) {
-            return self.pop_when_busy(class);
+        let object = self.pop_when_busy(class);
+        if !object.is_null() {
+            return object;
         }
+        // There is no memory, or no magazine, or a signal handler has emptied it meanwhile.
         let one = self.take_one(arena, class);
         if one == 0 && self.let_go_for_want_of_memory(arena) {
             return at(self.take_one(arena, class));
@@ -138,15 +141,14 @@ impl ThreadCache {
         true
     }
 
-    /// Takes objects into the empty magazine of `class`. Fails if there is none, if a signal
-    /// handler has put something into it meanwhile, or if there is no memory.
-    fn take_into_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) -> bool {
+    /// Takes objects into the empty magazine of `class`, if there is one, a signal handler has put
+    /// nothing into it meanwhile, and there is memory.
+    fn take_into_magazine<S: System>(&mut self, arena: &Arena<S>, class: Class) {
         self.drain.note_fetched();
         let wanted = self.wanted(class);
         let first = self.unload_magazine(class);
         if first as u8 != EMPTY {
-            self.load_again(class, first);
-            return false;
+            return self.load_again(class, first);
         }
         let magazine = Magazine::of_slot(first);
         // SAFETY: an empty magazine of this thread's, in no other hands until it is loaded; at most
@@ -159,7 +161,6 @@ impl ThreadCache {
         };
         self.load(class, first + count * SLOT);
         self.wants_help |= arena.is_help_wanted();
-        count > 0
     }
 
     /// Takes objects out of slabs into an empty magazine, so many or fewer, the one to be used

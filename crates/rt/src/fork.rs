@@ -10,7 +10,9 @@
 
 use crate::stack::image;
 use crate::{background, guarded, libc, mode, process, streams, tls};
-use freehold_sync::atomic::{AtomicBool, Ordering};
+use freehold_heap::arena::Arena;
+use freehold_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use freehold_sys::Linux;
 
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
@@ -43,6 +45,10 @@ pub(crate) extern "C" fn prepare() {
 static AT_START: extern "C" fn() = prepare;
 
 unsafe extern "C" fn before() {
+    if have_locked() {
+        NESTED.store(NESTED.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        return;
+    }
     // SAFETY: the thread's own storage.
     let cache = unsafe { &mut (*tls::local()).cache };
     // A handler of a signal that interrupted the allocator cannot wait for it. It forks without the
@@ -56,20 +62,46 @@ unsafe extern "C" fn before() {
         }
         arena.lock_all();
         guarded::lock();
-        LOCKED.store(true, Ordering::Relaxed);
         LISTED.store(listed, Ordering::Relaxed);
+        LOCKED_BY.store(me(), Ordering::Relaxed);
     }
 }
 
-/// Whether the forking thread has taken the locks. Written with all of them held.
-static LOCKED: AtomicBool = AtomicBool::new(false);
+/// The forking thread that has taken the locks, by its storage, which is where it is in the child
+/// as well; 0 if none has. Another one may fork at the same time, without them. Written with all of
+/// them held.
+static LOCKED_BY: AtomicUsize = AtomicUsize::new(0);
+
+/// The calling thread.
+fn me() -> usize {
+    tls::local().addr()
+}
+
+/// How many forks are under way of a signal handler that has interrupted that thread as it forked.
+/// Written by that thread alone.
+static NESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the calling thread is the one that has taken the locks.
+fn have_locked() -> bool {
+    LOCKED_BY.load(Ordering::Relaxed) == me()
+}
+
+/// After a fork: the arena, if this is the end of the one that has taken the locks.
+fn locked() -> Option<&'static Arena<Linux>> {
+    let arena = process::any_arena().filter(|_| have_locked())?;
+    if let Some(others) = NESTED.load(Ordering::Relaxed).checked_sub(1) {
+        NESTED.store(others, Ordering::Relaxed);
+        return None;
+    }
+    LOCKED_BY.store(0, Ordering::Relaxed);
+    Some(arena)
+}
 
 /// Whether it has taken that of the list of streams as well. Written likewise.
 static LISTED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" fn after_in_parent() {
-    if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
-        LOCKED.store(false, Ordering::Relaxed);
+    if let Some(arena) = locked() {
         let listed = LISTED.load(Ordering::Relaxed);
         guarded::unlock();
         arena.unlock_all();
@@ -86,8 +118,7 @@ unsafe extern "C" fn after_in_parent() {
 }
 
 unsafe extern "C" fn after_in_child() {
-    if let (Some(arena), true) = (process::any_arena(), LOCKED.load(Ordering::Relaxed)) {
-        LOCKED.store(false, Ordering::Relaxed);
+    if let Some(arena) = locked() {
         background::prepare();
         arena.set_helped(false);
         // SAFETY: the thread's own storage.

@@ -218,6 +218,8 @@ pub(crate) struct Rules {
     pub(crate) push: Ordering,
     /// The ordering of a successful detach.
     pub(crate) detach: Ordering,
+    /// The ordering by which a holder learns that all objects are back.
+    pub(crate) whole: Ordering,
     /// Whether a push from the first count to the second crosses the mark.
     pub(crate) crosses: fn(i32, i32, i32) -> bool,
 }
@@ -226,6 +228,7 @@ pub(crate) struct Rules {
 pub(crate) const CORRECT: Rules = Rules {
     push: Ordering::AcqRel,
     detach: Ordering::Release,
+    whole: Ordering::Acquire,
     crosses: |before, after, mark| before < mark && after >= mark,
 };
 
@@ -263,6 +266,21 @@ impl<L: Ledger> SlabWord<L> {
     pub fn look(&self) -> (State, L) {
         // Relaxed: whoever acts on it either is the only one who changes the state, or exchanges.
         unpack(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Whether all objects are free, so many as far as the holder knows, and the others counted
+    /// here. Then it may release the slab: it comes after all who freed.
+    pub fn makes_whole(&self, free: i32, capacity: i32) -> bool {
+        self.makes_whole_by(&CORRECT, free, capacity)
+    }
+
+    pub(crate) fn makes_whole_by(&self, rules: &Rules, free: i32, capacity: i32) -> bool {
+        let is_whole = free + self.look().1.count() == capacity;
+        if is_whole {
+            // Acquire pairs with the Release of each push, which are all there by now.
+            self.word.load(rules.whole);
+        }
+        is_whole
     }
 
     /// `Free` to `state` (`Attached`, or `Detached` with nothing freed) for a new slab.

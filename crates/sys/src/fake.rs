@@ -2,7 +2,7 @@
 //! power to make the n-th one fail, a page size of the test's choice, and a clock the test turns.
 
 use crate::{HugePages, Linux, System};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 /// A [`System`] that counts and fails on demand.
 pub struct Fake {
@@ -28,6 +28,8 @@ pub struct Fake {
     keeps_hidden: AtomicBool,
     asked_for_space: AtomicUsize,
     tells_resident: AtomicBool,
+    /// A function, or null.
+    before_purge: AtomicPtr<()>,
 }
 
 impl Default for Fake {
@@ -63,6 +65,7 @@ impl Fake {
             keeps_hidden: AtomicBool::new(false),
             asked_for_space: AtomicUsize::new(0),
             tells_resident: AtomicBool::new(true),
+            before_purge: AtomicPtr::new(core::ptr::null_mut()),
         }
     }
 
@@ -148,6 +151,12 @@ impl Fake {
         self.keeps_hidden.store(kept, SeqCst);
     }
 
+    /// Has a function called, from now on, with each range that is about to be purged, and its
+    /// length: for what others do at that moment.
+    pub fn before_purge(&self, call: fn(usize, usize)) {
+        self.before_purge.store(call as *mut (), SeqCst);
+    }
+
     /// Whether it says what is resident.
     pub fn tell_resident(&self, told: bool) {
         self.tells_resident.store(told, SeqCst);
@@ -204,6 +213,12 @@ impl System for Fake {
 
     unsafe fn purge(&self, at: usize, bytes: usize) -> bool {
         self.check(at, bytes);
+        let call = self.before_purge.load(SeqCst);
+        if !call.is_null() {
+            // SAFETY: it is such a function.
+            let call = unsafe { core::mem::transmute::<*mut (), fn(usize, usize)>(call) };
+            call(at, bytes);
+        }
         // SAFETY: the caller's promise, passed on.
         let done = self.allowed() && unsafe { self.real.purge(at, bytes) };
         if done {

@@ -192,7 +192,8 @@ impl Depots {
         }
         let bytes = usize::from(depot.extra) * magazine_bytes(class);
         arena.take_back_grant(&mut self.swing, bytes);
-        self.deepened -= bytes;
+        // In the child of a fork they may have been subtracted already.
+        self.deepened = self.deepened.saturating_sub(bytes);
         let own = usize::from(class.info().depot);
         depot.oldest = 0;
         // Second: in the child of a fork the oldest has a place, whatever comes of the others.
@@ -202,5 +203,25 @@ impl Depots {
         let near = depot.magazines[own..].iter_mut();
         near.for_each(|place| give_back(core::mem::replace(place, ptr::null_mut())));
         depot.drain().for_each(give_back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_sys::fake::Fake;
+
+    #[test]
+    fn what_a_thread_that_is_gone_had_begun_to_take_back_is_taken_back_once() {
+        let place = Arena::create(Fake::new()).unwrap();
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let (class, mut depots) = (Class::of_small(64), Depots::new());
+        // As the child of a fork may find it: the bytes do not count any more, the places do.
+        depots.classes[usize::from(class.0)].extra = 3;
+        depots.make_shallow(arena, class);
+        assert_eq!((depots.deepened, depots.classes[usize::from(class.0)].extra), (0, 0));
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
     }
 }

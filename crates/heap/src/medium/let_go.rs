@@ -1,7 +1,7 @@
 //! Letting go of hot medium objects: for others that are wanted, or because their thread rests or
 //! ends.
 
-use super::{AtHand, MediumBin, MediumBins, NO_SLAB, medium_class};
+use super::{AtHand, MediumBins, NO_SLAB, medium_class};
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES};
 use crate::free::InSlab;
@@ -99,7 +99,7 @@ impl<S: System> Arena<S> {
             all_hot.make_shallow(self, class, hot);
         }
         for (n, AtHand { bin, .. }) in at_hand[..MEDIUM_CLASSES].iter_mut().enumerate() {
-            let bin = core::mem::replace(bin, MediumBin::none());
+            let bin = bin.take();
             if bin.free != 0 {
                 let class = medium_class(n);
                 let home = self.send_medium_home(class, bin.slab, bin.free, None, &self.tally);

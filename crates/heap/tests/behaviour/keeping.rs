@@ -7,6 +7,7 @@ use freehold_heap::magazine::ROUNDS;
 use freehold_heap::policy::retain::WAKES_UNKEPT;
 use freehold_sys::fake::Fake;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A size of which more goes home than stays at hand.
 const SIZE: usize = 256;
@@ -258,4 +259,35 @@ fn an_object_that_its_thread_and_another_free_is_found_out() {
             assert_eq!(places.len(), all.len(), "size {size}: given out twice");
         }
     }
+}
+
+#[test]
+fn what_is_in_use_is_known_though_others_free_the_last_objects_of_slabs_that_are_kept() {
+    // Counting goes wrong for good if two threads do it in one tally.
+    let estate = Estate::new(Fake::new());
+    let mut one = Thread::new(&estate);
+    let all = allocate(&mut one, SIZE, 20 * SLABS * IN_SLAB);
+    let mut seen = HashSet::new();
+    let (stay, go): (Vec<_>, Vec<_>) = all.into_iter().partition(|&it| seen.insert(slab_of(it)));
+    one.free_all(go);
+    one.cache.flush(estate.arena()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut other = Thread::new(&estate);
+            for object in stay {
+                other.free(object);
+                other.cache.flush(estate.arena()).unwrap();
+            }
+            other.cache.end(estate.arena()).unwrap();
+            is_over.store(true, Ordering::SeqCst);
+        });
+        while !is_over.load(Ordering::SeqCst) {
+            // Counted without a lock.
+            let run = one.alloc(9 << 20).unwrap();
+            one.free(run);
+        }
+    });
+    one.cache.end(estate.arena()).unwrap();
+    assert_eq!(estate.arena().granules_in_use().used, 0);
 }

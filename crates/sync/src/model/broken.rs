@@ -1,7 +1,7 @@
 //! Variants that are wrong on purpose: each must be rejected, and for the reason given.
 
 use super::{
-    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, exchanged, grown_and_claimed,
+    CAPACITY, LAWS, Laws, NEVER, Post, RACE, Slab, exchanged, found_whole, grown_and_claimed,
     left_whole_in_pool, must_be_rejected, posted, purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, Ordering};
@@ -35,6 +35,14 @@ fn broken_a_relaxed_detach_is_rejected() {
         slab.local.write(|local| local.free.reverse());
         slab.word.detach_by(&RULES, State::Detached, Count(1));
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn broken_finding_all_objects_back_relaxed_is_rejected() {
+    must_be_rejected(RACE, || {
+        const RULES: Rules = Rules { whole: Ordering::Relaxed, ..word::CORRECT };
+        found_whole(&RULES);
     });
 }
 

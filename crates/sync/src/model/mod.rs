@@ -3,7 +3,7 @@
 //!
 //! A miniature heap composes the real words, locks, stacks and bitmaps the way `freehold-heap`
 //! does. What they protect are checked cells: two accesses that nothing orders end the run, and so
-//! does a broken invariant. The scenarios S1 to S22 and the invariants I1 to I10 are those of
+//! does a broken invariant. The scenarios S1 to S23 and the invariants I1 to I10 are those of
 //! `docs/design.md`; the variants in `broken`, and some in other files, are wrong on purpose, and
 //! the model must say so.
 
@@ -313,6 +313,18 @@ fn must_be_rejected(because: &str, model: impl Fn() + Sync + Send + 'static) {
 }
 
 const RACE: &str = "Causality violation";
+
+/// Another thread frees an object of a slab while its holder, in whose hands the rest are, looks
+/// whether all are back, and uses the memory if so.
+fn found_whole(rules: &'static Rules) {
+    let slab = Slab::new(State::Attached, &[0], NEVER, LAWS);
+    let other = slab.clone();
+    let other = thread::spawn(move || other.free(1, false));
+    if slab.word.makes_whole_by(rules, 1, CAPACITY as i32) {
+        slab.contents[1].write(|contents| *contents = 0);
+    }
+    other.join().unwrap();
+}
 
 /// A region of one unit grows by another while a thread claims from it, and gives what it got to
 /// whoever asks whether that is memory of the region.

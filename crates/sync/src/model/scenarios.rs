@@ -1,8 +1,8 @@
 //! The protocols as they are, in the situations where they could go wrong.
 
 use super::{
-    Checked, LAWS, NEVER, RANK, Slab, exchanged, explore, grown_and_claimed, left_whole_in_pool,
-    posted, purged_while_freed, released_and_reused,
+    Checked, LAWS, NEVER, RANK, Slab, exchanged, explore, found_whole, grown_and_claimed,
+    left_whole_in_pool, posted, purged_while_freed, released_and_reused,
 };
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::exchange;
@@ -11,7 +11,7 @@ use crate::granules::FreeGranules;
 use crate::inbox;
 use crate::lock::Lock;
 use crate::stack::IndexStack;
-use crate::word::{Count, Ledger, Mask, Pushed, SlabWord, State};
+use crate::word::{self, Count, Ledger, Mask, Pushed, SlabWord, State};
 use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
@@ -105,6 +105,11 @@ fn s6_a_stale_look_does_not_outlive_attach_and_detach() {
         other.join().unwrap();
         slab.check(0);
     });
+}
+
+#[test]
+fn s23_a_holder_that_finds_all_objects_back_comes_after_who_freed_them() {
+    explore(|| found_whole(&word::CORRECT));
 }
 
 #[test]
