@@ -58,8 +58,8 @@ impl Recent {
         self.next.store(0, Ordering::Relaxed);
     }
 
-    /// Has a block in a place of which no granules are known. They go first: the child of a fork may
-    /// find the place between any two steps, and those of one block may not count for another.
+    /// Has a block in a place of which no granules are known. They go first: the child of a fork
+    /// may find the place between any two steps, and those of one block may not count for another.
     fn put(&self, n: usize, link: u32) {
         self.granules[n].store(0, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);

@@ -320,6 +320,8 @@ fn found_whole(rules: &'static Rules) {
     let slab = Slab::new(State::Attached, &[0], NEVER, LAWS);
     let other = slab.clone();
     let other = thread::spawn(move || other.free(1, false));
+    // The model does not interrupt a thread that does nothing but look.
+    thread::yield_now();
     if slab.word.makes_whole_by(rules, 1, CAPACITY as i32) {
         slab.contents[1].write(|contents| *contents = 0);
     }
