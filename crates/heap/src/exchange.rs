@@ -199,7 +199,7 @@ impl<S: System> Arena<S> {
 
     /// Empties the exchange and the places in it of threads that are gone: in the child of a fork.
     pub(crate) fn reset_exchange(&self) {
-        if self.leases.exclusive_made() < 2 {
+        if self.leases.made().nth(1).is_none() {
             return;
         }
         self.exchange.lots.release_held();

@@ -253,7 +253,7 @@ impl<S: System> Arena<S> {
     /// Sends home what waits, and empties the places of threads that are gone: in the child of a
     /// fork.
     pub(crate) fn reset_handover(&self) {
-        if self.leases.exclusive_made() < 2 {
+        if self.leases.made().nth(1).is_none() {
             return;
         }
         self.handover.lots.iter().for_each(Exchange::release_held);
