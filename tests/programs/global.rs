@@ -19,6 +19,8 @@ fn main() {
     let local = 1;
     assert!(!freehold::owns(&raw const local), "the stack is not Freehold's");
     assert!(!freehold::VERSION.is_empty());
+    // First: what was in use before has to be cleared.
+    what_is_zero_is_not_written_to();
     collections_in_threads();
     alignments();
     layouts();
@@ -88,6 +90,28 @@ fn layouts() {
                 let layout = Layout::from_size_align(size * 2, align).expect("a power of two");
                 ALLOCATOR.dealloc(grown, layout);
             }
+        }
+    }
+}
+
+/// Memory that is zero because nobody has written to it does not become resident, whatever its
+/// alignment.
+fn what_is_zero_is_not_written_to() {
+    const MIB: usize = 1 << 20;
+    let resident = || {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+        let pages = statm.split(' ').nth(1).and_then(|it| it.parse::<usize>().ok());
+        pages.expect("a number") * 4096
+    };
+    for align in [8, 64, 4096, 2 * MIB] {
+        let layout = Layout::from_size_align(300 * MIB, align).expect("a power of two");
+        let before = resident();
+        // SAFETY: the layout is not empty; the object is freed with it.
+        unsafe {
+            let object = ALLOCATOR.alloc_zeroed(layout);
+            assert!(!object.is_null());
+            assert!(resident() < before + 16 * MIB, "{align}");
+            ALLOCATOR.dealloc(object, layout);
         }
     }
 }

@@ -48,13 +48,7 @@ unsafe impl GlobalAlloc for Freehold {
         if layout.align() <= USUAL_ALIGN {
             return freehold_rt::allocate_zeroed(layout.size());
         }
-        // SAFETY: the layout is the caller's.
-        let object = unsafe { self.alloc(layout) };
-        if !object.is_null() {
-            // SAFETY: an object of that size, just given out.
-            unsafe { object.write_bytes(0, layout.size()) };
-        }
-        object
+        freehold_rt::slow::allocate_zeroed_aligned(layout.size(), layout.align())
     }
 
     #[inline]

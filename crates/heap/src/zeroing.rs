@@ -10,7 +10,7 @@ use crate::arena::Arena;
 use crate::blocks::Prefer;
 use crate::cache::ThreadCache;
 use crate::class::MEDIUM_MAX;
-use crate::layout::{GRANULE, Granule, UNIT, at};
+use crate::layout::{GRANULE, Granule, at};
 use crate::policy::zeroing;
 use crate::tables::RUN;
 use core::ptr;
@@ -105,14 +105,20 @@ impl<S: System> Arena<S> {
 }
 
 impl ThreadCache {
-    /// Gives out `size` bytes that are zero. `None` when there is no memory.
-    pub fn take_zeroed<S: System>(&mut self, arena: &Arena<S>, size: usize) -> Option<usize> {
+    /// Gives out `size` bytes that are zero at a multiple of `align`, a power of two. `None` when
+    /// there is no memory.
+    pub fn take_zeroed<S: System>(
+        &mut self,
+        arena: &Arena<S>,
+        size: usize,
+        align: usize,
+    ) -> Option<usize> {
         let large = size >= zeroing::LARGE;
         let next_to_all_large = size > MEDIUM_MAX && arena.zeroing.note_asked(size);
         let is_worth_it = large && (next_to_all_large || size >= zeroing::HUGE);
         let lazily = is_worth_it && arena.is_little_written();
         let prefer = if lazily { Prefer::Clean } else { Prefer::Dirty };
-        let given = self.take(arena, size, UNIT, prefer)?;
+        let given = self.take(arena, size, align, prefer)?;
         let run = arena.granule_of(given.address).filter(|_| large);
         debug_assert!(run.is_none_or(|g| arena.tag(g).class() == RUN));
         if !given.zero {

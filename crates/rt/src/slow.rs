@@ -283,7 +283,29 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
         if is_medium(size) && !guarded::is_on() {
             local.cache.note_medium_missed(arena, Class::of_medium(size));
         }
-        local.cache.take_zeroed(arena, size)
+        local.cache.take_zeroed(arena, size, UNIT)
+    })
+}
+
+/// Gives out `size` bytes that are zero at a multiple of `align`, a power of two; null when there
+/// is no memory. Clears only what is not known to be zero.
+pub fn allocate_zeroed_aligned(size: usize, align: usize) -> *mut u8 {
+    if let Some(mode) = mode::current() {
+        return mode.allocate(size, align, true);
+    }
+    if guarded::is_on() {
+        let object = allocate_aligned(size, align);
+        if !object.is_null() {
+            // SAFETY: just given out, with at least `size` bytes.
+            unsafe { object.write_bytes(0, size) };
+        }
+        return object;
+    }
+    if size > isize::MAX as usize {
+        return ptr::null_mut();
+    }
+    enter_or_emergency(size, align, true, |local, arena| {
+        local.cache.take_zeroed(arena, size, align)
     })
 }
 

@@ -8,6 +8,7 @@ use freehold_heap::cache::ThreadCache;
 use freehold_heap::class::{Class, MEDIUM_MAX, SMALL_MAX};
 use freehold_heap::free::{Found, Posted};
 use freehold_heap::invalid::Invalid;
+use freehold_heap::layout::UNIT;
 use freehold_heap::magazine::Kept;
 use freehold_sys::System;
 
@@ -65,7 +66,7 @@ impl<'a, S: System> Thread<'a, S> {
 
     /// Memory that is zero.
     pub fn alloc_zeroed(&mut self, size: usize) -> Option<usize> {
-        self.in_turn(|cache, arena| cache.take_zeroed(arena, size))
+        self.in_turn(|cache, arena| cache.take_zeroed(arena, size, UNIT))
     }
 
     /// Frees an object.
