@@ -18,6 +18,8 @@ fn main() {
         "-nostartfiles".to_owned(),
         // The C library keeps pointers to the exit and fork handlers.
         "-Wl,-z,nodelete".to_owned(),
+        // So `freehold-rt` has nothing to ask the loader for, and the loader nothing to look for.
+        "-Wl,--defsym=dlsym=0".to_owned(),
         // All calls bound at load time: no resolver runs inside malloc.
         "-Wl,-z,now".to_owned(),
         // Before other libraries' constructors: the fork handlers must be registered first.

@@ -1,7 +1,7 @@
-//! H4: the library is loaded into a process that runs already, where there is little room for
-//! thread-local storage.
+//! H4, H6: the library is loaded into a process that runs already, where there is little room for
+//! thread-local storage, and closed; alone, and as a part of a plugin.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::support::child::{Child, Ended};
 use crate::support::{compile, library};
@@ -62,4 +62,25 @@ fn where_others_have_taken_all_room_opening_fails_with_the_reason() {
     let name = library::shared().to_string_lossy().into_owned();
     ended.check(!is_opened(&ended) && reason.contains(&name), "it was to be refused");
     ended.check(reason.contains("static TLS"), "the reason was to be the lack of room");
+}
+
+/// Closes a plugin that has Freehold in it, while what that has arranged is still to come.
+fn is_closed_and_stays(plugin: &Path) {
+    for case in ["thread_exit", "fork", "idle"] {
+        let ended = Child::new(compile::c("unload.c")).arg(case).arg(plugin).run().succeeded();
+        ended.check(ended.out() == "done\n", "it was to come to its end");
+    }
+}
+
+#[test]
+fn a_plugin_in_rust_with_freehold_in_it_stays_when_closed() {
+    is_closed_and_stays(&library::plugin());
+}
+
+#[test]
+fn a_plugin_in_c_with_the_archive_in_it_stays_when_closed() {
+    let archive = library::archive();
+    let archive = archive.to_str().expect("a path in UTF-8");
+    let arguments = [archive, "-Wl,--exclude-libs,ALL"];
+    is_closed_and_stays(&compile::c_library_with("plugin_with_freehold.c", &arguments));
 }

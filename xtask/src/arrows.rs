@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "freehold-embed",
         ],
     ),
+    ("freehold-plugin", &["freehold"]),
     ("freehold-tests", &["freehold", "freehold-embed", "freehold-workloads"]),
     ("xtask", &[]),
 ];

@@ -11,6 +11,9 @@
 //!
 //! There is nothing to tune. Memory that is free goes back to the system while the program runs;
 //! [`purge`] gives back all of it at once.
+//!
+//! A plugin with this allocator stays loaded when it is closed (`dlclose`), since threads that used
+//! it call it when they end.
 
 #![no_std]
 

@@ -17,13 +17,13 @@ use freehold_sys::Linux;
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Registers the handlers, if that has not been done.
-pub(crate) extern "C" fn prepare() {
+pub(crate) fn prepare() {
     // Relaxed: whoever is first registers; there is nothing else to see.
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
     #[cfg(target_env = "gnu")]
-    // SAFETY: the handlers are functions of this library, which is never unloaded.
+    // SAFETY: the handlers are functions of this library, which is never unloaded: see `at_start`.
     unsafe {
         libc::__register_atfork(
             Some(before),
@@ -40,9 +40,15 @@ pub(crate) extern "C" fn prepare() {
 }
 
 /// Runs as the program starts, or when the library is loaded.
+extern "C" fn at_start() {
+    #[cfg(target_env = "gnu")]
+    crate::stay::arrange();
+    prepare();
+}
+
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = prepare;
+static AT_START: extern "C" fn() = at_start;
 
 unsafe extern "C" fn before() {
     if have_locked() {

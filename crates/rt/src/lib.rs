@@ -31,6 +31,8 @@ mod report;
 mod settings;
 pub mod slow;
 mod stack;
+#[cfg(target_env = "gnu")]
+mod stay;
 mod streams;
 mod tls;
 mod words;

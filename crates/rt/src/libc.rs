@@ -7,7 +7,8 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 pub(crate) struct PhdrInfo {
     /// What is added to its addresses.
     pub(crate) base: usize,
-    name: *const c_char,
+    /// Empty for the program's own.
+    pub(crate) name: *const c_char,
     pub(crate) headers: *const ProgramHeader,
     pub(crate) count: u16,
 }

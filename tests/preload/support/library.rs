@@ -24,19 +24,28 @@ pub(crate) fn shared() -> &'static Path {
 
 /// libfreehold.so as its developers build it, with debug assertions: built when a test asks for it.
 pub(crate) fn checked() -> &'static Path {
-    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
-        let made = workshop().join("checked");
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-        Child::new(tools::find("cargo").expect("who runs the tests has it"))
-            .args(["build", "--locked", "--package", "freehold-capi", "--manifest-path", manifest])
-            .arg("--target-dir")
-            .arg(&made)
-            .within(tools::BUILD_LIMIT)
-            .run()
-            .succeeded();
-        made.join("debug/libfreehold.so")
-    });
+    static PATH: LazyLock<PathBuf> =
+        LazyLock::new(|| built("freehold-capi").join("libfreehold.so"));
     &PATH
+}
+
+/// A plugin in Rust with Freehold in it, as its developers build it.
+pub(crate) fn plugin() -> PathBuf {
+    built("freehold-plugin").join("libfreehold_plugin.so")
+}
+
+/// Builds a package as those do who change it, and returns the directory with what was made.
+fn built(package: &str) -> PathBuf {
+    let made = workshop().join("checked");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    Child::new(tools::find("cargo").expect("who runs the tests has it"))
+        .args(["build", "--locked", "--package", package, "--manifest-path", manifest])
+        .arg("--target-dir")
+        .arg(&made)
+        .within(tools::BUILD_LIMIT)
+        .run()
+        .succeeded();
+    made.join("debug")
 }
 
 /// libfreehold.a: what the build of libfreehold.so left beside it.
