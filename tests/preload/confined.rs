@@ -52,6 +52,24 @@ fn a_process_whose_memory_is_locked_holds_no_more_of_it_than_it_uses() {
     }
 }
 
+/// But for what is made usable ahead of what is in use, which the kernel makes resident at once.
+#[test]
+fn what_a_process_whose_memory_is_locked_has_freed_goes_back() {
+    for hardened in ["0", "1"] {
+        let program = Child::new(compile::c("confined.c")).arg("locked_and_freed");
+        let ended = program.env("FREEHOLD_HARDEN", hardened).freehold().run().succeeded();
+        if ended.number("error") != 0 {
+            return tools::skip("this user may not lock memory without a limit");
+        }
+        if ended.number("advice") != 0 {
+            return tools::skip("before Linux 5.18 locked memory cannot be given back");
+        }
+        let (full, freed) = (ended.number("full"), ended.number("freed"));
+        tools::say(&format!("{full} bytes, then {freed}"));
+        ended.check(freed < full / 2, "what was freed was to go back");
+    }
+}
+
 #[test]
 fn without_proc_everything_works() {
     let Some(unshare) = tools::find("unshare") else { return };

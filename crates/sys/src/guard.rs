@@ -10,6 +10,7 @@ use crate::syscall::{self, failed, number};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const MADV_DONTNEED: usize = 4;
+const MADV_DONTNEED_LOCKED: usize = 24;
 const MADV_GUARD_INSTALL: usize = 102;
 const MADV_GUARD_REMOVE: usize = 103;
 const PROT_NONE: usize = 0;
@@ -61,8 +62,8 @@ impl Guards {
             // Without overcommit, a mapping that nobody has written to counts no longer once it has
             // no rights, and at the end of memory it could not get them back.
             start.write_volatile(0);
-            if !advise(at, bytes, MADV_DONTNEED) {
-                // Locked memory, for instance, keeps its contents.
+            if !discard(at, bytes) {
+                // Before Linux 5.18 locked memory, for instance, keeps its contents.
                 start.write_bytes(0, bytes);
             }
         }
@@ -134,6 +135,18 @@ impl Guards {
         self.hidden.fetch_sub(usize::from(done), Ordering::Relaxed);
         done
     }
+}
+
+/// Returns the memory behind a range to the system; its bytes are zero then. Returns whether that
+/// was done.
+///
+/// # Safety
+/// The range is the caller's, who gives up its contents.
+pub(crate) unsafe fn discard(at: usize, bytes: usize) -> bool {
+    // The usual advice is refused where memory is locked; the other one, by kernels that do not
+    // have it yet. What is locked stays so: who uses the range again has locked memory.
+    // SAFETY: the caller's promise, passed on.
+    unsafe { advise(at, bytes, MADV_DONTNEED) || advise(at, bytes, MADV_DONTNEED_LOCKED) }
 }
 
 unsafe fn advise(at: usize, bytes: usize, advice: usize) -> bool {

@@ -2,7 +2,7 @@
 //! `mincore(2)`, `sched_getaffinity(2)`, `clock_gettime(2)`, `getauxval(3)`, `proc(5)`,
 //! `membarrier(2)`, `process_vm_readv(2)`, `PR_GET_SECCOMP(2const)`.
 
-use crate::guard::Guards;
+use crate::guard::{Guards, discard};
 use crate::move_pages;
 use crate::process::{self, File};
 use crate::processor;
@@ -15,7 +15,6 @@ const PROT_NONE: usize = 0;
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x02 | 0x20 | 0x4000;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x02 | 0x20;
-const MADV_DONTNEED: usize = 4;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
 const MADV_POPULATE_WRITE: usize = 23;
@@ -211,8 +210,7 @@ impl System for Linux {
 
     unsafe fn purge(&self, at: usize, bytes: usize) -> bool {
         // SAFETY: the caller owns the range and does not mind losing its contents.
-        let result = unsafe { syscall::call(number::MADVISE, [at, bytes, MADV_DONTNEED, 0, 0, 0]) };
-        !failed(result)
+        unsafe { discard(at, bytes) }
     }
 
     unsafe fn guard(&self, at: usize, bytes: usize) -> bool {
@@ -407,6 +405,32 @@ mod tests {
             assert!(system.purge(at, bytes));
             assert_eq!(cell.read(), 0);
             system.unmap(at, bytes);
+        }
+    }
+
+    #[test]
+    fn memory_that_the_program_has_locked_is_purged_as_well() {
+        unsafe extern "C" {
+            /// `mlock(2)`.
+            fn mlock(at: *const u8, bytes: usize) -> core::ffi::c_int;
+        }
+        let system = Linux::new();
+        let page = system.page_size();
+        let at = system.map(page).unwrap();
+        let cell = at as *mut u64;
+        // SAFETY: the page is this test's own.
+        unsafe {
+            cell.write(7);
+            if mlock(at as *const u8, page) != 0 {
+                std::eprintln!("skipped: this user may lock no memory");
+            } else if failed(syscall::call(number::MADVISE, [at, 0, 24, 0, 0, 0])) {
+                std::eprintln!("skipped: before Linux 5.18 what is locked stays");
+            } else {
+                assert!(system.purge(at, page));
+                assert_eq!(system.resident(at, page), Some(0));
+                assert_eq!(cell.read(), 0);
+            }
+            system.unmap(at, page);
         }
     }
 

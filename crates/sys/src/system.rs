@@ -42,7 +42,7 @@ pub trait System: Sync {
 
     /// Returns the memory behind a committed range to the system at once. Afterwards the bytes are
     /// zero and the range can be used again without a further call. Returns whether it succeeded:
-    /// locked memory, for instance, cannot be purged, and keeps its contents.
+    /// locked memory, for instance, keeps its contents before Linux 5.18.
     ///
     /// # Safety
     /// The range is committed and nobody reads or writes it during the call.

@@ -6,6 +6,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -128,11 +129,43 @@ static void locked(void)
 	free(block);
 }
 
+/* Says how much is resident of locked memory that was in use, and when it was freed. */
+static void locked_and_freed(void)
+{
+	enum { ADVICE = 24 /* MADV_DONTNEED_LOCKED */, BLOCKS = 256, BYTES = 1 << 20 };
+	int error = mlockall(MCL_CURRENT | MCL_FUTURE) == 0 ? 0 : errno;
+	printf("error: %d\n", error);
+	/* Of nothing: whether the kernel knows the advice. */
+	printf("advice: %d\n", madvise(NULL, 0, ADVICE) == 0 ? 0 : errno);
+	static char *large[BLOCKS], *small[BLOCKS * 1000];
+	for (int i = 0; i < BLOCKS; i++) {
+		large[i] = malloc(BYTES);
+		CHECK(large[i]);
+		memset(large[i], 1, BYTES);
+	}
+	for (int i = 0; i < BLOCKS * 1000; i++) {
+		small[i] = malloc(500);
+		CHECK(small[i]);
+		memset(small[i], 1, 500);
+	}
+	printf("full: %zu\n", status_bytes("VmRSS:"));
+	for (int i = 0; i < BLOCKS; i++)
+		free(large[i]);
+	for (int i = 0; i < BLOCKS * 1000; i++)
+		free(small[i]);
+	malloc_trim(0);
+	printf("freed: %zu\n", status_bytes("VmRSS:"));
+	char *zeros = calloc(BLOCKS, BYTES);
+	CHECK(zeros && holds_only(zeros, 0, (size_t)BLOCKS * BYTES));
+	free(zeros);
+}
+
 static const struct test_case CASES[] = {
 	{"user_namespace", user_namespace},
 	{"few_calls", few_calls},
 	{"strict", strict},
 	{"locked", locked},
+	{"locked_and_freed", locked_and_freed},
 };
 
 int main(int argc, char **argv)
