@@ -88,7 +88,8 @@ pub fn purge() -> usize {
 
 /// Leaves the process without a thread of Freehold's, until it needs one again: to be called before
 /// a program of one thread does what only such a program can, such as entering a user namespace, if
-/// its other threads have ended less than a second ago.
+/// its other threads have ended less than a second ago; or before a program drops its rights, which
+/// that thread would keep.
 pub fn end_background_thread() {
     freehold_rt::slow::end_background_thread();
 }
