@@ -5,7 +5,7 @@
 //! other architectures it may have to make a system call, which a filter may not let through: it is
 //! not asked there. Where there is no such C library nobody knows.
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu", not(target_feature = "crt-static")))]
 crate::weak_function! {
     /// glibc's or musl's, by the version that glibc's has had from the start.
     fn sched_getcpu() -> Option<unsafe extern "C" fn() -> core::ffi::c_int> =
@@ -13,7 +13,7 @@ crate::weak_function! {
         for "sched_getcpu@GLIBC_2.6";
 }
 
-#[cfg(all(target_arch = "x86_64", not(target_env = "gnu")))]
+#[cfg(all(target_arch = "x86_64", any(not(target_env = "gnu"), target_feature = "crt-static")))]
 crate::weak_function! {
     /// The C library's.
     fn sched_getcpu() -> Option<unsafe extern "C" fn() -> core::ffi::c_int> =
