@@ -5,8 +5,8 @@
 use std::time::Duration;
 use std::{env, fs};
 
-use crate::support::child::Child;
-use crate::support::{compile, library};
+use crate::support::child::{Child, Ended};
+use crate::support::{compile, library, tools};
 
 /// How long a fork of a process of a thousand threads may take on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -77,4 +77,79 @@ fn a_daemon_has_no_thread_that_it_did_not_start() {
     // The pipes of a daemon end with it, and so this waits for it.
     Child::new(compile::c("daemon.c")).arg(&file).freehold().run().succeeded();
     assert_eq!(fs::read_to_string(file).ok().as_deref(), Some("done"));
+}
+
+/// A process that forks before instructions of the library to which one of its threads comes.
+fn fork_anywhere(case: &str, seconds: &str, harden: &str) -> Ended {
+    Child::new(compile::c("fork_anywhere.c"))
+        .args([case, seconds])
+        // Who starts it blocks all signals, and the trap is one.
+        .env("FREEHOLD_BACKGROUND", "0")
+        .env("FREEHOLD_HARDEN", harden)
+        .freehold()
+        .run()
+        .succeeded()
+}
+
+/// Fails unless children go on that are forked before the instructions of a thread in this case.
+fn children_go_on(case: &str) {
+    const FEWEST: u64 = 100;
+    if !cfg!(target_arch = "x86_64") {
+        return tools::skip("only on x86-64 a program can stop itself before each instruction");
+    }
+    for (harden, seconds) in [("0", "3"), ("1", "1")] {
+        let ended = fork_anywhere(case, seconds, harden);
+        let (places, forks) = (ended.number("places"), ended.number("forks"));
+        tools::say(&format!("{forks} forks, {places} of them before instructions of the library"));
+        ended.check(places > FEWEST, "there were to be many forks");
+    }
+}
+
+mod the_child_of_a_fork_before_any_instruction_of_another_thread_goes_on {
+    use super::children_go_on;
+
+    #[test]
+    fn where_small_objects_come_and_go() {
+        children_go_on("small");
+    }
+
+    #[test]
+    fn where_medium_objects_come_and_go() {
+        children_go_on("medium");
+    }
+
+    #[test]
+    fn where_runs_come_and_go() {
+        children_go_on("runs");
+    }
+
+    #[test]
+    fn where_small_objects_are_handed_over() {
+        children_go_on("small_handed_over");
+    }
+
+    #[test]
+    fn where_larger_objects_are_handed_over() {
+        children_go_on("large_handed_over");
+    }
+
+    #[test]
+    fn where_many_objects_come_and_all_go() {
+        children_go_on("phases");
+    }
+
+    #[test]
+    fn where_objects_are_resized_aligned_zeroed_and_memory_is_trimmed() {
+        children_go_on("resized");
+    }
+
+    #[test]
+    fn where_the_thread_allocates_for_the_first_time() {
+        children_go_on("thread_begins");
+    }
+
+    #[test]
+    fn where_the_thread_ends() {
+        children_go_on("thread_ends");
+    }
 }
