@@ -2,18 +2,23 @@
 
 use std::path::PathBuf;
 
+use crate::cxx::NOTHING_TO_THROW;
 use crate::support::child::Child;
 use crate::support::{compile, library};
 
 /// How a program is compiled: [`compile::c_with`] or [`compile::cxx_with`].
 type Compile = fn(&str, &[&str]) -> PathBuf;
 
-/// Links the archive into the program and runs it. Nothing is preloaded: the programs themselves
-/// check that malloc is Freehold's.
-fn run(compile: Compile, source: &str, further: &[&str], arguments: &[&str]) {
+/// Links the archive into the program. Nothing is preloaded: the programs themselves check that
+/// malloc is Freehold's.
+fn with_the_archive(compile: Compile, source: &str, further: &[&str]) -> PathBuf {
     let archive = library::archive();
     let archive = archive.to_str().expect("a path in UTF-8");
-    let program = compile(source, &[&[archive], further].concat());
+    compile(source, &[&[archive], further].concat())
+}
+
+fn run(compile: Compile, source: &str, further: &[&str], arguments: &[&str]) {
+    let program = with_the_archive(compile, source, further);
     Child::new(program).args(arguments).run().succeeded();
 }
 
@@ -54,6 +59,23 @@ fn a_cplusplus_program_with_the_archive_has_all_operators_from_it() {
         linked_cxx("operators.cpp", &[], &[case]);
     }
     linked_cxx("lifetimes.cpp", &[], &["exceptions", "100"]);
+}
+
+#[test]
+fn a_program_with_a_static_cplusplus_library_that_it_hardly_uses_throws_bad_alloc() {
+    const WAYS: [&[&str]; 3] = [STATIC, &["-static-pie"], &["-static-libstdc++", "-static-libgcc"]];
+    for further in WAYS {
+        linked_cxx("bad_alloc.cpp", further, &[]);
+    }
+}
+
+#[test]
+fn a_c_program_with_the_archive_needs_no_cplusplus_library_and_hears_why_nothing_is_thrown() {
+    for further in [&[][..], STATIC] {
+        let program = with_the_archive(compile::c_with, "operator_new.c", further);
+        let ended = Child::new(program).run().aborted();
+        ended.check(ended.err() == NOTHING_TO_THROW, "the reason was to be said");
+    }
 }
 
 #[test]

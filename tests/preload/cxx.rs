@@ -31,6 +31,38 @@ fn the_new_handler_is_asked_as_long_as_there_is_one() {
     operators("new_handler");
 }
 
+/// What makes a library of a program.
+const LIBRARY: &[&str] = &["-shared", "-fPIC"];
+
+/// Runs cases of `operators.cpp`, as a library that a C program opens.
+fn opened(further: &[&str]) {
+    let library = compile::cxx_with(OPERATORS, &[LIBRARY, further].concat());
+    for case in ["every_form", "no_memory", "new_handler"] {
+        let opener = Child::new(compile::c("opener.c")).arg(&library).arg(case);
+        opener.freehold().run().succeeded();
+    }
+}
+
+#[test]
+fn what_fails_in_a_cplusplus_library_that_a_c_program_opens_throws_there() {
+    opened(&[]);
+}
+
+#[test]
+fn what_fails_in_a_library_with_its_own_cplusplus_library_within_throws_there() {
+    opened(&["-static-libstdc++", "-static-libgcc"]);
+}
+
+#[test]
+fn where_nothing_can_be_thrown_the_reason_is_said() {
+    let ended = Child::new(compile::c("operator_new.c")).freehold().run().aborted();
+    ended.check(ended.err() == NOTHING_TO_THROW, "the reason was to be said");
+}
+
+/// What `operator_new.c` is to end with.
+pub(crate) const NOTHING_TO_THROW: &str = "freehold: operator new: no memory for \
+    9223372036854775807 bytes, and no C++ library to throw std::bad_alloc; aborting\n";
+
 #[test]
 fn wrong_sizes_and_mixed_forms_of_delete_do_no_harm() {
     operators("mismatches");

@@ -2,15 +2,16 @@
 //! libraries that replace `malloc`.
 //!
 //! When there is no memory, the throwing forms call the program's new-handler until there is some,
-//! and throw `std::bad_alloc` when there is no handler; the C++ library does both, and is found
-//! when it is needed. The forms that do not throw return null, after asking the handler likewise.
+//! and throw `std::bad_alloc` when there is no handler; the C++ library is found when it is needed
+//! for that. The forms that do not throw return null, after asking the handler likewise.
 //!
 //! This crate must not know where memory comes from.
 #![no_std]
 
-use core::ffi::c_void;
+mod library;
+mod loaded;
 
-type Handler = unsafe extern "C-unwind" fn();
+use core::ffi::c_void;
 
 /// What an operator allocates with: size and alignment in, an object or null out.
 pub type Allocate = extern "C" fn(size: usize, align: usize) -> *mut c_void;
@@ -18,30 +19,14 @@ pub type Allocate = extern "C" fn(size: usize, align: usize) -> *mut c_void;
 /// The alignment of the operators that are not asked for one.
 pub const USUAL_ALIGN: usize = 16;
 
-freehold_sys::weak_function! {
-    /// `std::get_new_handler`, in programs with C++.
-    fn get_new_handler() -> Option<unsafe extern "C-unwind" fn() -> Option<Handler>> =
-        "_ZSt15get_new_handlerv" in "freehold_get_new_handler";
-}
-
-freehold_sys::weak_function! {
-    /// `std::__throw_bad_alloc`, in programs with C++.
-    fn throw_bad_alloc() -> Option<unsafe extern "C-unwind" fn() -> !> =
-        "_ZSt17__throw_bad_allocv" in "freehold_throw_bad_alloc";
-}
-
 /// `new`: asks the handler until there is memory, and throws if it must.
 #[inline]
 pub extern "C-unwind" fn new(size: usize, align: usize, allocate: Allocate) -> *mut c_void {
     let object = new_or_null(size, align, allocate);
-    if !object.is_null() {
-        return object;
+    if object.is_null() {
+        library::throw_bad_alloc(size);
     }
-    if let Some(throw) = throw_bad_alloc() {
-        // SAFETY: it throws through frames that can be unwound.
-        unsafe { throw() };
-    }
-    freehold_sys::process::abort()
+    object
 }
 
 /// `new` that returns null when there is no memory and no handler that provides some.
@@ -52,8 +37,7 @@ pub extern "C-unwind" fn new_or_null(size: usize, align: usize, allocate: Alloca
         if !object.is_null() {
             return object;
         }
-        // SAFETY: it takes nothing, and may be called at any time.
-        let Some(handler) = get_new_handler().and_then(|get| unsafe { get() }) else {
+        let Some(handler) = library::handler() else {
             return core::ptr::null_mut();
         };
         // SAFETY: the program set it to be called like this.

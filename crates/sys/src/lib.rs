@@ -21,6 +21,7 @@ pub mod futex;
 mod guard;
 mod linux;
 mod move_pages;
+pub mod own;
 pub mod process;
 mod processor;
 pub mod random;
