@@ -62,6 +62,11 @@ fn a_cplusplus_program_with_the_archive_has_all_operators_from_it() {
 }
 
 #[test]
+fn a_cplusplus_program_with_the_archive_returns_null_where_a_handler_throws() {
+    linked_cxx("operators.cpp", &[], &["throwing_handler"]);
+}
+
+#[test]
 fn a_program_with_a_static_cplusplus_library_that_it_hardly_uses_throws_bad_alloc() {
     const WAYS: [&[&str]; 3] = [STATIC, &["-static-pie"], &["-static-libstdc++", "-static-libgcc"]];
     for further in WAYS {

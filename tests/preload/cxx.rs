@@ -31,13 +31,18 @@ fn the_new_handler_is_asked_as_long_as_there_is_one() {
     operators("new_handler");
 }
 
+#[test]
+fn new_that_does_not_throw_returns_null_where_the_handler_throws() {
+    operators("throwing_handler");
+}
+
 /// What makes a library of a program.
 const LIBRARY: &[&str] = &["-shared", "-fPIC"];
 
 /// Runs cases of `operators.cpp`, as a library that a C program opens.
 fn opened(further: &[&str]) {
     let library = compile::cxx_with(OPERATORS, &[LIBRARY, further].concat());
-    for case in ["every_form", "no_memory", "new_handler"] {
+    for case in ["every_form", "no_memory", "new_handler", "throwing_handler"] {
         let opener = Child::new(compile::c("opener.c")).arg(&library).arg(case);
         opener.freehold().run().succeeded();
     }
@@ -62,6 +67,23 @@ fn where_nothing_can_be_thrown_the_reason_is_said() {
 /// What `operator_new.c` is to end with.
 pub(crate) const NOTHING_TO_THROW: &str = "freehold: operator new: no memory for \
     9223372036854775807 bytes, and no C++ library to throw std::bad_alloc; aborting\n";
+
+fn replaced(case: &str) {
+    for further in [&[][..], &["-DARRAYS"]] {
+        let program = compile::cxx_with("replaced.cpp", further);
+        Child::new(program).arg(case).freehold().run().succeeded();
+    }
+}
+
+#[test]
+fn forms_of_delete_that_a_program_leaves_call_the_one_that_it_replaced() {
+    replaced("deletes");
+}
+
+#[test]
+fn forms_of_new_that_do_not_throw_call_the_one_that_a_program_replaced() {
+    replaced("nothrow");
+}
 
 #[test]
 fn wrong_sizes_and_mixed_forms_of_delete_do_no_harm() {

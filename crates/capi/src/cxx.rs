@@ -1,4 +1,4 @@
-//! The C++ operators `new` and `delete`. Those that are used most are written here, to begin with
+//! The C++ operators `new` and `delete`. The two that are used most are written here, to begin with
 //! the fast path; `freehold_cxx` has the others, and what happens when there is no memory.
 
 use core::ffi::c_void;
@@ -68,57 +68,23 @@ extern "C-unwind" fn new_otherwise(size: usize) -> *mut c_void {
     freehold_cxx::new(size, freehold_cxx::USUAL_ALIGN, allocate)
 }
 
-/// Defines the forms of `new` that are used most.
+/// `operator new(size_t)`
 #[cfg(target_arch = "x86_64")]
-macro_rules! usual_forms_of_new {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        $(
-            $(#[$doc])*
-            #[unsafe(naked)]
-            #[unsafe(no_mangle)]
-            pub extern "C-unwind" fn $name(size: usize) -> *mut c_void {
-                freehold_rt::naked_allocate!(new_large, new_empty)
-            }
-        )*
-    };
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
+    freehold_rt::naked_allocate!(new_large, new_empty)
 }
 
+/// `operator delete(void*)`
+///
+/// # Safety
+/// `object` is null, or an object that nobody uses any longer.
 #[cfg(target_arch = "x86_64")]
-usual_forms_of_new! {
-    /// `operator new(size_t)`
-    _Znwm;
-    /// `operator new[](size_t)`
-    _Znam;
-}
-
-/// Defines the forms of `delete` that are used most.
-#[cfg(target_arch = "x86_64")]
-macro_rules! usual_forms_of_delete {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty)?);)*) => {
-        $(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// `object` is null, or an object that nobody uses any longer.
-            #[unsafe(naked)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C-unwind" fn $name(object: *mut c_void $(, $argument: $type)?) {
-                freehold_rt::naked_deallocate!()
-            }
-        )*
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-usual_forms_of_delete! {
-    /// `operator delete(void*)`
-    _ZdlPv();
-    /// `operator delete[](void*)`
-    _ZdaPv();
-    /// `operator delete(void*, size_t)`
-    _ZdlPvm(size: usize);
-    /// `operator delete[](void*, size_t)`
-    _ZdaPvm(size: usize);
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _ZdlPv(object: *mut c_void) {
+    freehold_rt::naked_deallocate!()
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -132,8 +98,6 @@ extern "C-unwind" fn new(size: usize) -> *mut c_void {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-freehold_cxx::usual_new!(new);
-#[cfg(not(target_arch = "x86_64"))]
-freehold_cxx::usual_delete!(delete);
+freehold_cxx::usual_operators!(new, delete);
 
 freehold_cxx::operators!(allocate, delete);

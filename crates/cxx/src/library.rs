@@ -4,7 +4,8 @@
 use crate::loaded;
 use core::ffi::{CStr, c_void};
 use core::fmt::Write as _;
-use core::mem;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use core::{mem, ptr};
 use freehold_sys::{process, stderr};
 
 pub(crate) type Handler = unsafe extern "C-unwind" fn();
@@ -47,6 +48,33 @@ pub(crate) fn handler() -> Option<Handler> {
     })?;
     // SAFETY: it takes nothing, and may be called at any time.
     unsafe { get() }
+}
+
+/// A form of `new` as the C++ library has it.
+pub(crate) struct Form {
+    name: &'static CStr,
+    found: AtomicPtr<()>,
+}
+
+impl Form {
+    pub(crate) const fn named(name: &'static CStr) -> Self {
+        Self { name, found: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    pub(crate) fn find(&self) -> Option<*const ()> {
+        // Relaxed: what is there was there before.
+        let found = self.found.load(Ordering::Relaxed);
+        if !found.is_null() {
+            return Some(found);
+        }
+        // Not another allocator's, whose objects would be its own.
+        let [form, _] = loaded::find([self.name, GET_HANDLER])?;
+        // A C++ library that came with a plugin may go with it.
+        if get_new_handler().is_some() {
+            self.found.store(form.cast_mut(), Ordering::Relaxed);
+        }
+        Some(form)
+    }
 }
 
 /// What it takes to throw `std::bad_alloc`. Nothing of it is in a program that has its C++ library

@@ -377,6 +377,5 @@ unsafe fn delete(object: *mut c_void) {
     unsafe { release(object, 1) }
 }
 
-freehold_cxx::usual_new!(new);
-freehold_cxx::usual_delete!(delete);
+freehold_cxx::usual_operators!(new, delete);
 freehold_cxx::operators!(allocate_new, delete);

@@ -75,18 +75,13 @@ macro_rules! weak_variable {
 /// The type must be that of an `extern` function pointer, and be true of whatever bears the symbol.
 #[macro_export]
 macro_rules! first_function {
-    ($(#[$doc:meta])* fn $name:ident() -> $type:ty = $symbol:literal in $slot:literal;) => {
-        core::arch::global_asm!(
-            ".pushsection .data.rel.ro.freehold_first, \"aw\", @progbits",
-            ".balign 8",
-            concat!(".globl ", $slot),
-            concat!(".hidden ", $slot),
-            concat!($slot, ": .quad ", $symbol),
-            ".popsection",
-        );
+    ($(#[$doc:meta])* $scope:vis fn $name:ident() -> $type:ty =
+        $symbol:literal in $slot:literal;) => {
+        $crate::first_function! { $symbol in $slot; }
 
         $(#[$doc])*
-        fn $name() -> $type {
+        #[inline(always)]
+        $scope fn $name() -> $type {
             unsafe extern "C" {
                 #[link_name = $slot]
                 static SLOT: $type;
@@ -95,6 +90,38 @@ macro_rules! first_function {
             // it is the address of a function of the type.
             unsafe { SLOT }
         }
+    };
+    // The word alone, for assembly.
+    ($symbol:literal in $slot:literal;) => {
+        core::arch::global_asm!(
+            ".pushsection .data.rel.ro.freehold_first, \"aw\", @progbits",
+            ".balign 8",
+            concat!(".globl ", $slot),
+            concat!(".hidden ", $slot),
+            concat!($slot, ": .quad ", $symbol),
+            ".popsection",
+        );
+    };
+}
+
+/// The body of a naked function that is another one, whose address is in a word of
+/// [`first_function`](crate::first_function): with the same arguments, or without the second of
+/// three. On x86-64 that is one instruction.
+#[macro_export]
+macro_rules! leave_to_first {
+    ($slot:literal $(without $second:ident)?) => {
+        core::arch::naked_asm!(
+            #[cfg(target_arch = "x86_64")]
+            concat!(
+                $("# without ", stringify!($second), "\nmov rsi, rdx\n",)?
+                "jmp qword ptr [rip + ", $slot, "]",
+            ),
+            #[cfg(target_arch = "aarch64")]
+            concat!(
+                $("// without ", stringify!($second), "\nmov x1, x2\n",)?
+                "adrp x16, ", $slot, "\nldr x16, [x16, :lo12:", $slot, "]\nbr x16",
+            ),
+        )
     };
 }
 

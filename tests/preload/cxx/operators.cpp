@@ -116,6 +116,20 @@ void new_handler()
 	std::set_new_handler(nullptr);
 }
 
+// What does not throw returns null also where the handler throws.
+void throwing_handler()
+{
+	const std::align_val_t align{64};
+	std::set_new_handler(throw_at_once);
+	CHECK(!::operator new(TOO_MUCH, std::nothrow));
+	CHECK(!::operator new[](TOO_MUCH, std::nothrow));
+	CHECK(!::operator new(TOO_MUCH, align, std::nothrow));
+	CHECK(!::operator new[](TOO_MUCH, align, std::nothrow));
+	CHECK(handled == 4);
+	::operator delete(used(::operator new(100, std::nothrow)));
+	std::set_new_handler(nullptr);
+}
+
 struct alignas(128) Wide {
 	char bytes[300];
 };
@@ -160,6 +174,7 @@ const test_case CASES[] = {
 	{"every_form", every_form},
 	{"no_memory", no_memory},
 	{"new_handler", new_handler},
+	{"throwing_handler", throwing_handler},
 	{"mismatches", mismatches},
 	{"objects", objects},
 };
