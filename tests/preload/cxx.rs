@@ -86,6 +86,12 @@ fn forms_of_new_that_do_not_throw_call_the_one_that_a_program_replaced() {
 }
 
 #[test]
+fn new_and_delete_keep_to_a_malloc_of_the_programs_own() {
+    let ended = Child::new(compile::cxx("own_malloc.cpp")).freehold().run().succeeded();
+    ended.check(ended.out() == "done\n", "its memory was to end");
+}
+
+#[test]
 fn wrong_sizes_and_mixed_forms_of_delete_do_no_harm() {
     operators("mismatches");
 }

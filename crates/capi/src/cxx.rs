@@ -1,21 +1,68 @@
 //! The C++ operators `new` and `delete`. The two that are used most are written here, to begin with
 //! the fast path; `freehold_cxx` has the others, and what happens when there is no memory.
+//!
+//! A program may have a `malloc` of its own and leave `new` to the C++ library, which calls that:
+//! so do these. No thread has anything at hand here then, so that this is looked at behind the fast
+//! path only.
 
+use crate::malloc::first_free;
 use core::ffi::c_void;
 use freehold_rt::slow::{self, AtHand};
+use freehold_sys::own;
+
+freehold_sys::first_function! {
+    /// Whoever's `malloc` comes first in the process.
+    fn first_malloc() -> extern "C" fn(usize) -> *mut c_void = "malloc" in "freehold_first_malloc";
+}
+
+freehold_sys::first_function! {
+    /// Whoever's `aligned_alloc` comes first in the process.
+    fn first_aligned_alloc() -> extern "C" fn(usize, usize) -> *mut c_void =
+        "aligned_alloc" in "freehold_first_aligned_alloc";
+}
 
 extern "C" fn allocate(size: usize, align: usize) -> *mut c_void {
-    let object = if align <= freehold_cxx::USUAL_ALIGN {
-        slow::allocate(size)
-    } else {
-        slow::allocate_aligned(size, align)
-    };
-    object.cast()
+    if align <= freehold_cxx::USUAL_ALIGN {
+        if own::is_own(first_malloc() as *const ()) {
+            return slow::allocate(size).cast();
+        }
+        // As the C++ library asks: for no bytes a `malloc` may return null.
+        return first_malloc()(size.max(1));
+    }
+    if own::is_own(first_aligned_alloc() as *const ()) {
+        return slow::allocate_aligned(size, align).cast();
+    }
+    match size.max(1).checked_next_multiple_of(align) {
+        Some(size) => first_aligned_alloc()(align, size),
+        None => core::ptr::null_mut(),
+    }
 }
 
 unsafe fn delete(object: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { freehold_rt::deallocate(object.cast()) }
+    unsafe {
+        if own::is_own(first_free() as *const ()) {
+            freehold_rt::deallocate(object.cast());
+        } else if !object.is_null() {
+            delete_elsewhere(object);
+        }
+    }
+}
+
+/// `delete` of what the fast path knows nothing of, which may be from a `malloc` that is not
+/// Freehold's.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn delete_elsewhere(object: *mut c_void) {
+    let free = first_free();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if own::is_own(free as *const ()) || slow::owns(object.cast()) {
+            freehold_rt::free::deallocate(object.cast());
+        } else {
+            free(object);
+        }
+    }
 }
 
 /// `new` of a small size when the fast path had nothing.
@@ -84,7 +131,7 @@ pub extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _ZdlPv(object: *mut c_void) {
-    freehold_rt::naked_deallocate!()
+    freehold_rt::naked_deallocate!(delete_elsewhere)
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -132,7 +132,8 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
 freehold_sys::first_function! {
     /// Whoever's `free` comes first in the process. What calls it is not exported by every
     /// allocator: where another one was preloaded before this one, its objects come here for that.
-    fn first_free() -> unsafe extern "C" fn(*mut c_void) = "free" in "freehold_first_free";
+    pub(crate) fn first_free() -> unsafe extern "C" fn(*mut c_void) =
+        "free" in "freehold_first_free";
 }
 
 freehold_sys::first_function! {

@@ -111,12 +111,16 @@ macro_rules! naked_allocate {
 
 /// The body of a naked function `unsafe extern "C" fn(object: *mut c_void)`: the fast path of
 /// [`crate::deallocate`] in nineteen instructions, as [`ThreadCache::keep`] has it. It jumps to
-/// what takes back all other objects, but for null; and to what takes back one whose magazine is
-/// full, which is noticed by a push into the last slot that leaves the place as it was.
+/// what takes back all other objects, but for null, or to `$other` with those that no heap of the
+/// thread's can have; and to what takes back one whose magazine is full, which is noticed by a push
+/// into the last slot that leaves the place as it was.
 #[cfg(target_arch = "x86_64")]
 #[macro_export]
 macro_rules! naked_deallocate {
     () => {
+        $crate::naked_deallocate!($crate::free::deallocate)
+    };
+    ($other:path) => {
         core::arch::naked_asm!(
             concat!("mov rax, qword ptr [rip + ", $crate::local_symbol!(), "@GOTTPOFF]"),
             "mov rcx, rdi",
@@ -152,7 +156,7 @@ macro_rules! naked_deallocate {
             slot = const core::mem::size_of::<usize>(),
             full = sym $crate::free::deallocate_in_full,
             mapped = sym $crate::free::deallocate_mapped,
-            other = sym $crate::free::deallocate,
+            other = sym $other,
         )
     };
 }
