@@ -28,8 +28,11 @@ fn a_process_of_256_threads_can_fork() {
 #[test]
 fn fork_handlers_registered_before_or_after_ours_may_allocate() {
     let (handlers, freehold) = (compile::c_library("fork_handlers.c"), library::shared());
-    fork_busy(4, 30).preload(&handlers).preload(freehold).run().succeeded();
-    fork_busy(4, 30).preload(freehold).preload(&handlers).run().succeeded();
+    for harden in ["0", "1"] {
+        let busy = || fork_busy(4, 30).env("FREEHOLD_HARDEN", harden);
+        busy().preload(&handlers).preload(freehold).run().succeeded();
+        busy().preload(freehold).preload(&handlers).run().succeeded();
+    }
 }
 
 #[test]

@@ -61,3 +61,35 @@ fn a_handler_of_a_crash_inside_the_allocator_may_allocate() {
 fn memory_that_is_written_to_after_its_free_does_not_mislead_malloc() {
     signals("written_after_free");
 }
+
+/// Handlers come before any instruction of calls: of a size, in hardened mode or not.
+#[cfg(target_arch = "x86_64")]
+fn stepped(case: &str, size: u32, harden: &str) {
+    let program = Child::new(compile::c("stepped.c")).args([case, &size.to_string()]);
+    let ended = program.env("FREEHOLD_HARDEN", harden).freehold().run().succeeded();
+    ended.check(ended.number("handled") > 50, "there were to be many signals");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn handlers_may_allocate_and_free_in_a_threads_first_call_and_as_it_ends() {
+    for harden in ["0", "1"] {
+        for size in [24, 1100] {
+            stepped("first_call", size, harden);
+            stepped("thread_end", size, harden);
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_handler_may_free_an_object_for_which_there_is_no_room_before_any_instruction() {
+    stepped("one_free", 24, "1");
+    stepped("a_free_in_a_fork", 24, "1");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_handler_may_fork_before_any_instruction_of_malloc_in_hardened_mode() {
+    stepped("a_fork", 24, "1");
+}

@@ -9,7 +9,7 @@
 //! store.
 
 use crate::stack::image;
-use crate::{background, guarded, libc, mode, process, streams, tls};
+use crate::{background, guarded, hardened, libc, mode, process, streams, tls};
 use freehold_heap::arena::Arena;
 use freehold_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use freehold_sys::Linux;
@@ -59,7 +59,9 @@ unsafe extern "C" fn before() {
     let cache = unsafe { &mut (*tls::local()).cache };
     // A handler of a signal that interrupted the allocator cannot wait for it. It forks without the
     // locks, and the child had better not allocate.
-    if let (Some(arena), false) = (process::any_arena(), cache.is_busy()) {
+    let is_busy = cache.is_busy() || hardened::is_at_it();
+    if let (Some(arena), false) = (process::any_arena(), is_busy) {
+        hardened::set_at_it(true);
         cache.set_busy(true);
         let listed = streams::acquire(arena, cache.heap());
         image::close();
@@ -120,6 +122,7 @@ unsafe extern "C" fn after_in_parent() {
         image::open();
         // SAFETY: the thread's own storage.
         unsafe { (*tls::local()).cache.set_busy(false) };
+        hardened::set_at_it(false);
     }
 }
 
@@ -136,5 +139,6 @@ unsafe extern "C" fn after_in_child() {
             None => cache.after_fork_in_child(arena),
         }
         cache.set_busy(false);
+        hardened::set_at_it(false);
     }
 }

@@ -20,35 +20,50 @@ pub(crate) fn create_arena() -> Option<NonNull<Arena<Linux>>> {
 
 /// Runs `f` with what the thread has at hand, marked busy. `None` if the thread is busy already, or
 /// there is no arena.
+///
+/// What a thread has at hand is marked itself, and that alone counts from then on, for it is where
+/// the fast path looks: with a second mark a signal handler could come between the two, and be let
+/// in here and not there, with an object on its hands that is none any more. Until a thread has
+/// anything, and as it ends, its cache is marked, as in the usual mode.
 #[inline]
 fn enter<R>(f: impl FnOnce(&mut Thread, &'static Arena<Linux>) -> R) -> Option<R> {
-    // SAFETY: the thread's own storage. The busy mark keeps signal handlers from making a second
-    // reference while this one is in use.
+    // SAFETY: the thread's own storage. The busy marks keep signal handlers from making a second
+    // reference to what this one leads to while that is in use.
     let local = unsafe { &mut *tls::local() };
-    // SAFETY: what is leased to this thread; only looked at.
-    let is_at_it = unsafe { local.hardened.as_ref() }.is_some_and(Thread::is_busy);
-    if local.cache.is_busy() || is_at_it {
+    let is_busy = match NonNull::new(local.hardened) {
+        // SAFETY: what is leased to this thread; only looked at.
+        Some(thread) => unsafe { thread.as_ref() }.is_busy(),
+        None => local.cache.is_busy(),
+    };
+    if is_busy {
         return None;
     }
     let arena = process::arena_in_mode()?;
-    local.cache.set_busy(true);
     let result = match NonNull::new(local.hardened) {
-        Some(thread) => {
-            let thread = AtHand(thread);
-            let result = f(thread.enter(), arena);
-            thread.leave();
-            result
-        }
+        Some(thread) => AtHand(thread).run(arena, f),
         None => begin(local, arena, f),
     };
-    leave(local);
+    free_deferred(local);
     Some(result)
 }
 
-/// Ends what has begun with marking the thread; references to what it has are not used again.
+/// Whether the calling thread is at what it has at hand, by whatever way.
+pub(crate) fn is_at_it() -> bool {
+    // SAFETY: what is leased to this thread; only looked at.
+    unsafe { (*tls::local()).hardened.as_ref() }.is_some_and(Thread::is_busy)
+}
+
+/// Marks what the calling thread has at hand, if anything, as busy or not. Nothing is using it.
+pub(crate) fn set_at_it(busy: bool) {
+    // SAFETY: what is leased to this thread, which does not use it at the moment.
+    if let Some(thread) = unsafe { (*tls::local()).hardened.as_mut() } {
+        thread.set_busy(busy);
+    }
+}
+
+/// Frees what signal handlers have freed while the thread, which is not any more, was busy.
 #[inline]
-fn leave(local: &mut Local) {
-    local.cache.set_busy(false);
+fn free_deferred(local: &mut Local) {
     if !local.deferred.is_null() {
         // SAFETY: what is leased to this thread, which does not use it at the moment.
         if let Some(thread) = unsafe { local.hardened.as_mut() } {
@@ -66,16 +81,19 @@ fn begin<R>(
     arena: &'static Arena<Linux>,
     f: impl FnOnce(&mut Thread, &'static Arena<Linux>) -> R,
 ) -> R {
+    local.cache.set_busy(true);
     let may_keep = !local.has_ended;
     exit::arrange(local);
-    if let Some(mut place) = may_keep.then(|| arena.lease_hardened()).flatten() {
+    let result = if let Some(place) = may_keep.then(|| arena.lease_hardened()).flatten() {
         local.hardened = place.as_ptr();
-        // SAFETY: leased to this thread just now.
-        return f(unsafe { place.as_mut() }, arena);
-    }
-    let mut passing = Thread::new(arena, ptr::from_ref(local).addr());
-    let result = f(&mut passing, arena);
-    or_report("free", passing.end(arena));
+        AtHand(place).run(arena, f)
+    } else {
+        let mut passing = Thread::new(arena, ptr::from_ref(local).addr());
+        let result = f(&mut passing, arena);
+        or_report("free", passing.end(arena));
+        result
+    };
+    local.cache.set_busy(false);
     result
 }
 
@@ -140,6 +158,18 @@ impl AtHand {
         let whole = self.enter().look(arena);
         self.leave();
         whole
+    }
+
+    /// Runs `f` with the thread, marked as busy.
+    #[inline(always)]
+    fn run<R>(
+        self,
+        arena: &'static Arena<Linux>,
+        f: impl FnOnce(&mut Thread, &'static Arena<Linux>) -> R,
+    ) -> R {
+        let result = f(self.enter(), arena);
+        self.leave();
+        result
     }
 
     /// Marks the thread as busy until [`AtHand::leave`].
@@ -358,9 +388,15 @@ pub(crate) fn end_thread() {
     else {
         return;
     };
-    local.cache.set_busy(true);
     // SAFETY: leased to this thread.
     let thread = unsafe { place.as_mut() };
+    if thread.is_busy() {
+        // It was cancelled inside.
+        return;
+    }
+    // Both, since it is over with what it has at hand before the end.
+    thread.set_busy(true);
+    local.cache.set_busy(true);
     let ended = thread.end(arena);
     let wish = thread.cache.take_wish_for_help();
     local.hardened = ptr::null_mut();

@@ -3,6 +3,7 @@
  *
  * Usage: signals CASE [SECONDS]. */
 #include "check.h"
+#include "stepping.h"
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -159,14 +160,6 @@ static void take_and_give_back(int signal)
 		free(taken[count]);
 	}
 	errno = error;
-}
-
-static void set_stepping(int on)
-{
-	if (on)
-		__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
-	else
-		__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
 }
 
 static void take(uint64_t **objects, uint64_t tag)
