@@ -62,21 +62,24 @@ fn memory_that_is_written_to_after_its_free_does_not_mislead_malloc() {
     signals("written_after_free");
 }
 
-/// Handlers come before any instruction of calls: of a size, in hardened mode or not.
+/// Handlers come before any instruction of calls: of a size, with a setting.
 #[cfg(target_arch = "x86_64")]
-fn stepped(case: &str, size: u32, harden: &str) {
+fn stepped(case: &str, size: u32, (name, value): (&str, &str)) {
     let program = Child::new(compile::c("stepped.c")).args([case, &size.to_string()]);
-    let ended = program.env("FREEHOLD_HARDEN", harden).freehold().run().succeeded();
+    let ended = program.env(name, value).freehold().run().succeeded();
     ended.check(ended.number("handled") > 50, "there were to be many signals");
 }
+
+#[cfg(target_arch = "x86_64")]
+const HARDENED: (&str, &str) = ("FREEHOLD_HARDEN", "1");
 
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn handlers_may_allocate_and_free_in_a_threads_first_call_and_as_it_ends() {
-    for harden in ["0", "1"] {
+    for setting in [HARDENED, ("FREEHOLD_HARDEN", "0")] {
         for size in [24, 1100] {
-            stepped("first_call", size, harden);
-            stepped("thread_end", size, harden);
+            stepped("first_call", size, setting);
+            stepped("thread_end", size, setting);
         }
     }
 }
@@ -84,12 +87,20 @@ fn handlers_may_allocate_and_free_in_a_threads_first_call_and_as_it_ends() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_handler_may_free_an_object_for_which_there_is_no_room_before_any_instruction() {
-    stepped("one_free", 24, "1");
-    stepped("a_free_in_a_fork", 24, "1");
+    stepped("one_free", 24, HARDENED);
+    stepped("a_free_in_a_fork", 24, HARDENED);
 }
 
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_handler_may_fork_before_any_instruction_of_malloc_in_hardened_mode() {
-    stepped("a_fork", 24, "1");
+    stepped("a_fork", 24, HARDENED);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_handler_may_free_and_resize_while_guarded_objects_come_and_go() {
+    for case in ["a_guarded_free", "a_guarded_free_in_realloc", "a_realloc_in_realloc"] {
+        stepped(case, 24, ("FREEHOLD_GUARD", "1"));
+    }
 }

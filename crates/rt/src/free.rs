@@ -437,14 +437,21 @@ unsafe fn deallocate_deferred(object: *mut u8) {
     finish(object, enter(home));
 }
 
-/// Remembers an object to be freed when the thread is no longer busy. One of no bytes is lost,
-/// since there is no room in it for a link.
+/// Remembers an object to be freed when the thread is no longer busy. One in which there is no room
+/// for a link is lost: of no bytes, or a guarded one of less than a word, which has no more than
+/// was asked for.
 fn defer(object: *mut u8) {
-    let usable = process::existing_arena().map(|arena| arena.usable_size(object.addr()));
-    if matches!(usable, Some(Ok(0))) {
-        return;
+    let address = object.addr();
+    // Of what lies elsewhere only guarded objects may be too small, and for the size of others the
+    // interrupted thread may have the lock.
+    let known = process::existing_arena().filter(|arena| arena.granule_of(address).is_some());
+    let room = match known.map(|arena| arena.usable_size(address)) {
+        Some(size) => size.ok(),
+        None => guarded::usable_size("free", address),
+    };
+    if room.is_none_or(|bytes| bytes >= size_of::<*mut u8>()) {
+        link_deferred(object);
     }
-    link_deferred(object);
 }
 
 /// Links an object to those that are freed when the thread is no longer busy. It has room for a

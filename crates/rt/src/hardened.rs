@@ -325,7 +325,8 @@ fn finish(object: *mut u8, entered: Option<(Result<(), Misuse>, bool)>) {
 /// Remembers an object to be freed when the thread is no longer busy, if there is room in it for a
 /// link. Otherwise it is lost.
 fn defer(object: *mut u8) {
-    if usable_size("free", object) < size_of::<*mut u8>() {
+    // There is in what lies elsewhere, and for its size the interrupted thread may have the lock.
+    if is_in_region(object.addr()) && usable_size("free", object) < size_of::<*mut u8>() {
         return;
     }
     free::link_deferred(object);
@@ -336,17 +337,22 @@ fn defer(object: *mut u8) {
     }
 }
 
+fn is_in_region(address: usize) -> bool {
+    process::arena_in_mode().is_some_and(|arena| arena.granule_of(address).is_some())
+}
+
 /// As `Mode::usable_size`.
 pub(crate) fn usable_size(function: &str, object: *mut u8) -> usize {
     let address = object.addr();
-    // Looks only, so that even a busy thread may do it.
-    let known = match process::arena_in_mode().map(|arena| arena.sealed_size(address)) {
-        Some(Ok(size)) => Some(size),
-        Some(Err(Misuse(Invalid::Foreign { .. }))) | None => {
-            emergency::usable(address).or_else(|| foreign::usable_size(object))
+    let elsewhere = if is_in_region(address) { None } else { emergency::usable(address) };
+    // Looks only, so that even a busy thread may do it, but for direct mappings: those are last.
+    let known = elsewhere.or_else(|| {
+        match process::arena_in_mode().map(|arena| arena.sealed_size(address)) {
+            Some(Ok(size)) => Some(size),
+            Some(Err(Misuse(Invalid::Foreign { .. }))) | None => foreign::usable_size(object),
+            Some(Err(Misuse(invalid))) => report::invalid(function, invalid),
         }
-        Some(Err(Misuse(invalid))) => report::invalid(function, invalid),
-    };
+    });
     known.unwrap_or_else(|| report::invalid(function, Invalid::Foreign { address }))
 }
 

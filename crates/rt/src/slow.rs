@@ -327,14 +327,19 @@ fn usable_or_report(function: &str, object: *mut u8) -> usize {
     {
         return mode.usable_size(function, object);
     }
-    // Looks only, so that even a busy thread may do it, unless the answer needs a lock.
-    let known = match arena.map(|arena| arena.usable_size(address)) {
-        Some(Ok(size)) => Some(size),
-        Some(Err(Invalid::Foreign { .. })) | None => guarded::usable_size(function, address)
-            .or_else(|| emergency::usable(address))
-            .or_else(|| foreign::usable_size(object)),
-        Some(Err(invalid)) => report::invalid(function, invalid),
+    let is_in_region = arena.is_some_and(|arena| arena.granule_of(address).is_some());
+    let elsewhere = if is_in_region {
+        None
+    } else {
+        guarded::usable_size(function, address).or_else(|| emergency::usable(address))
     };
+    // Direct mappings last, whose lock the thread may have that a handler has interrupted. All else
+    // is only looked at, so that even a busy thread may do it.
+    let known = elsewhere.or_else(|| match arena.map(|arena| arena.usable_size(address)) {
+        Some(Ok(size)) => Some(size),
+        Some(Err(Invalid::Foreign { .. })) | None => foreign::usable_size(object),
+        Some(Err(invalid)) => report::invalid(function, invalid),
+    });
     known.unwrap_or_else(|| report::invalid(function, Invalid::Foreign { address }))
 }
 

@@ -271,12 +271,83 @@ static void a_free_in_a_fork(void)
 	}
 }
 
+/* An object that is guarded, as all are that a thread has not at hand: it has no more bytes than these. */
+static unsigned char *guarded(size_t bytes)
+{
+	for (int i = 0; i < 1000; i++) {
+		unsigned char *object = malloc(bytes);
+		CHECK(object);
+		if (malloc_usable_size(object) == bytes)
+			return object;
+	}
+	CHECK(!"none is guarded");
+	return NULL;
+}
+
+/* A handler frees a guarded object that is as small as can be, or small, and may be lost. */
+static void a_guarded_free(void)
+{
+	for (long number = 1;; number += 1 + number / 8) {
+		victim = guarded(1 + number % 8);
+		expect(number, free_victim);
+		set_stepping(1);
+		medium();
+		set_stepping(0);
+		free(result);
+		if (!has_acted)
+			break;
+	}
+	free(victim);
+}
+
+/* The same while another one is resized. */
+static void a_guarded_free_in_realloc(void)
+{
+	for (long number = 1; number < 400; number += 3) {
+		victim = guarded(40);
+		result = guarded(50);
+		expect(number, free_victim);
+		set_stepping(1);
+		resized();
+		set_stepping(0);
+		CHECK(result && has_acted);
+		free(result);
+	}
+}
+
+static void resize_once_more(void)
+{
+	char *object = malloc(100);
+	CHECK(object);
+	memset(object, 1, 100);
+	object = realloc(object, 200);
+	CHECK(object && holds_only(object, 1, 100));
+	free(object);
+}
+
+/* A handler resizes an object while a guarded one is resized. */
+static void a_realloc_in_realloc(void)
+{
+	for (long number = 1; number < 400; number++) {
+		result = guarded(50);
+		expect(number, resize_once_more);
+		set_stepping(1);
+		resized();
+		set_stepping(0);
+		CHECK(result && has_acted);
+		free(result);
+	}
+}
+
 static const struct test_case CASES[] = {
 	{"first_call", first_call},
 	{"thread_end", thread_end},
 	{"one_free", one_free},
 	{"a_fork", a_fork},
 	{"a_free_in_a_fork", a_free_in_a_fork},
+	{"a_guarded_free", a_guarded_free},
+	{"a_guarded_free_in_realloc", a_guarded_free_in_realloc},
+	{"a_realloc_in_realloc", a_realloc_in_realloc},
 };
 
 int main(int argc, char **argv)
