@@ -55,6 +55,13 @@ fn a_fork_does_not_wait_for_a_flush_that_waits_for_a_thread_that_allocates() {
 }
 
 #[test]
+fn a_fork_does_not_wait_for_who_waits_for_a_thread_that_has_the_loaders_lock_and_opens_a_stream() {
+    for (name, value) in [("FREEHOLD_DEBUG", "audit"), ("FREEHOLD_GUARD", "1")] {
+        Child::new(compile::c("fork_loader.c")).env(name, value).freehold().run().succeeded();
+    }
+}
+
+#[test]
 fn a_busy_process_can_spawn_vfork_and_call_the_shell() {
     Child::new(compile::c("spawn.c")).arg("20").freehold().run().succeeded();
 }

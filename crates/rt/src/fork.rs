@@ -63,8 +63,10 @@ unsafe extern "C" fn before() {
     if let (Some(arena), false) = (process::any_arena(), is_busy) {
         hardened::set_at_it(true);
         cache.set_busy(true);
-        let listed = streams::acquire(arena, cache.heap());
+        // Before the lock on the list of streams: who is asking the loader may have to wait for who
+        // has the loader's lock and opens a stream.
         image::close();
+        let listed = streams::acquire(arena, cache.heap());
         if let Some(mode) = mode::current() {
             mode.lock();
         }
