@@ -117,6 +117,12 @@ fn what_freed_large_objects_keep_is_bounded_for_all_threads_together() {
 }
 
 #[test]
+fn what_threads_have_kept_that_a_forked_child_has_not_leaves_room_for_what_it_frees() {
+    let ended = hardened("kept_in_child", 60_000).succeeded();
+    ended.check(ended.number("faults") < 500, "not each object was to be new memory");
+}
+
+#[test]
 fn memory_is_clear_when_it_was_freed_and_when_it_is_given_out() {
     for &size in &[SIZES, CLEARED].concat() {
         hardened("cleared", size).succeeded();

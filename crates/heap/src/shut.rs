@@ -88,6 +88,19 @@ impl<S: System> Arena<S> {
         self.shut.lock.release();
     }
 
+    /// Shows the runs of the list.
+    #[cold]
+    pub(crate) fn each_shut(&self, mut show: impl FnMut(Granule)) {
+        self.shut.lock.hold(|| {
+            let mut link = self.shut.first.load(Ordering::Relaxed);
+            while let Some(g) = link.checked_sub(1).map(Granule) {
+                show(g);
+                // SAFETY: a run of the list, whose lock is held.
+                link = unsafe { (*self.local(g)).next };
+            }
+        });
+    }
+
     /// Makes a run of the list accessible. Returns whether it is.
     fn open_run(&self, g: Granule) -> bool {
         // SAFETY: the run is nobody's but the list's, whose lock is held. If it has no object of

@@ -418,6 +418,8 @@ pub(crate) fn end_thread() {
 /// As `Mode::after_fork_in_child`.
 pub(crate) fn after_fork_in_child(arena: &Arena<Linux>) {
     arena.after_fork_in_child(heap());
+    // SAFETY: what is leased to this thread, which is not inside: it forks.
+    arena.recount_kept(unsafe { (*tls::local()).hardened.as_ref() });
 }
 
 /// The heap of the calling thread, which is busy, if it has one.

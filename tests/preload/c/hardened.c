@@ -5,6 +5,8 @@
 #include "check.h"
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 /* The bytes of the objects that are misused. */
 static size_t size;
@@ -305,6 +307,55 @@ static void kept_by_all(void)
 		CHECK(!pthread_join(threads[i], NULL));
 }
 
+static long page_faults(void)
+{
+	struct rusage usage;
+	CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+	return usage.ru_minflt;
+}
+
+static void *keep_much(void *unused)
+{
+	enum { MUCH = 16 };
+	char *objects[MUCH];
+	for (int i = 0; i < MUCH; i++) {
+		CHECK((objects[i] = malloc(size)));
+		memset(objects[i], 1, size);
+	}
+	for (int i = 0; i < MUCH; i++)
+		free(objects[i]);
+	pthread_barrier_wait(&in_step);
+	pause();
+	return unused;
+}
+
+/* The child of a fork, where those threads are not that have freed as much as may be kept, keeps what it
+ * frees itself. */
+static void kept_in_child(void)
+{
+	pthread_t thread;
+	pthread_barrier_init(&in_step, NULL, 3);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&thread, NULL, keep_much, NULL));
+	pthread_barrier_wait(&in_step);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		long before = page_faults();
+		for (int i = 0; i < 1000; i++) {
+			char *object = malloc(size);
+			CHECK(object);
+			object[0] = 1;
+			free(object);
+		}
+		dprintf(1, "faults: %ld\n", page_faults() - before);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	_exit(0);
+}
+
 /* More large objects than may end at an inaccessible page, where each takes mappings of its own; and
  * one of no bytes, which is all inaccessible, is freed meanwhile. */
 static void of_no_bytes(void)
@@ -342,6 +393,7 @@ static const struct test_case CASES[] = {
 	{"cleared", cleared},
 	{"far_after", far_after},
 	{"kept_by_all", kept_by_all},
+	{"kept_in_child", kept_in_child},
 	{"not_reused_at_once", not_reused_at_once},
 	{"of_no_bytes", of_no_bytes},
 	{"one_byte_after", one_byte_after},

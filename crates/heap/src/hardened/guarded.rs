@@ -93,7 +93,7 @@ impl FreedRun {
     const NONE: Self = Self { address: 0, bytes: 0, pages: Pages::Open, is_fenced: false };
 
     /// How many bytes of it have kept their memory.
-    fn kept(&self) -> usize {
+    fn kept(self) -> usize {
         if matches!(self.pages, Pages::Hidden | Pages::Cleared) { self.bytes } else { 0 }
     }
 
@@ -317,6 +317,17 @@ impl<S: System> Arena<S> {
             self.hardening.kept.fetch_sub(run.kept(), Ordering::Relaxed);
         }
         Some(is_open)
+    }
+
+    /// Counts anew what freed runs have kept that wait: in the child of a fork, where those of
+    /// vanished threads wait for ever, and would leave no room for others.
+    pub fn recount_kept(&self, mine: Option<&Thread>) {
+        let mut kept = mine.map_or(0, |mine| mine.freed_runs.kept);
+        self.each_shut(|g| {
+            let word = self.left_word(g).load(Ordering::Relaxed);
+            kept += FreedRun::unpacked(self.tables.address(g), word).map_or(0, FreedRun::kept);
+        });
+        self.hardening.kept.store(kept, Ordering::Relaxed);
     }
 
     /// Makes a freed run one that nobody has, if it can be made accessible. Returns whether it is.
