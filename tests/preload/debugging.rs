@@ -40,6 +40,14 @@ fn a_second_free_is_reported_with_the_first() {
 }
 
 #[test]
+fn a_report_waits_for_a_thread_that_has_the_loaders_lock_and_allocates() {
+    let ended = debugged("free_twice_beside_the_loader", "guards").aborted();
+    Report::of(&ended)
+        .says("freehold: free: double free: ")
+        .shows("this free", &["free_it", "free_twice_beside_the_loader"]);
+}
+
+#[test]
 fn an_address_that_is_no_object_in_use_is_reported() {
     let ended = debugged("free_inside", "default").aborted();
     Report::of(&ended)

@@ -4,8 +4,10 @@
  * Usage: debugging CASE. */
 #include "check.h"
 #include "calls.h"
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -55,6 +57,37 @@ static void free_twice(void)
 	free_it(object);
 	for (int i = 0; i < 1000; i++)
 		free(malloc(SIZE));
+	free_it(object);
+	survived();
+}
+
+static volatile int has_lock;
+
+static int allocate_under_lock(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+	struct timespec pause = {.tv_nsec = 300 * 1000 * 1000};
+	(void)info, (void)bytes, (void)data;
+	has_lock = 1;
+	nanosleep(&pause, NULL);
+	free_it(allocate_it(SIZE));
+	return 1;
+}
+
+static void *hold_lock_of_loader(void *unused)
+{
+	dl_iterate_phdr(allocate_under_lock, NULL);
+	return unused;
+}
+
+/* The second free while a thread that has the loader's lock is about to allocate. */
+static void free_twice_beside_the_loader(void)
+{
+	char *object = object_of(SIZE);
+	pthread_t thread;
+	free_it(object);
+	CHECK(pthread_create(&thread, NULL, hold_lock_of_loader, NULL) == 0);
+	while (!has_lock)
+		sched_yield();
 	free_it(object);
 	survived();
 }
@@ -238,6 +271,7 @@ int main(int argc, char **argv)
 	    {"underflow", underflow},
 	    {"overflow_and_resize", overflow_and_resize},
 	    {"free_twice", free_twice},
+	    {"free_twice_beside_the_loader", free_twice_beside_the_loader},
 	    {"free_inside", free_inside},
 	    {"measure_after_free", measure_after_free},
 	    {"resize_after_free", resize_after_free},

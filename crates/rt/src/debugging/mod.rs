@@ -35,7 +35,7 @@ use freehold_sys::signal::{self, Action, Context, Details, SA_ONSTACK, SA_RESTAR
 use freehold_sys::{Linux, environment, process as own};
 use heap::{Heap, Misuse};
 use options::{Asked, HELP, parse};
-use table::Note;
+use table::{Note, Record};
 
 /// The one heap.
 struct Debugged {
@@ -213,11 +213,13 @@ fn note() -> Note {
     }
 }
 
-/// What was to be had, unless the program did what it must not.
-fn or_report<T>(function: &str, heap: &Heap, result: Result<T, Misuse>) -> T {
+/// What was to be had, unless the program did what it must not, to an object of this record. For a
+/// thread that holds no lock: to find out who calls takes the loader's, which somebody who
+/// allocates may have.
+fn or_report<T>(function: &str, result: Result<T, Misuse>, record: Option<&Record>) -> T {
     match result {
         Ok(value) => value,
-        Err(misuse) => report::end(function, &heap.table, misuse, &Stack::here()),
+        Err(misuse) => report::end(function, misuse, record, &Stack::here()),
     }
 }
 
@@ -244,13 +246,12 @@ pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> *mut u8 {
 pub(crate) unsafe fn deallocate(object: *mut u8) {
     let address = object.addr();
     let note = note();
+    let mut record = None;
     let freed = enter(|heap, arena| match heap.free(arena, address, note) {
-        Err(Misuse::NoObject(_)) if arena.granule_of(address).is_none() => false,
-        other => {
-            or_report("free", heap, other);
-            true
-        }
+        Err(Misuse::NoObject(_)) if arena.granule_of(address).is_none() => Ok(false),
+        other => heap.table.recall(other.map(|()| true), &mut record),
     });
+    let freed = freed.map(|freed| or_report("free", freed, record.as_ref()));
     match freed {
         Some(true) => {}
         Some(false) => free::deallocate_other(object, Invalid::Foreign { address }),
@@ -261,11 +262,12 @@ pub(crate) unsafe fn deallocate(object: *mut u8) {
 
 /// The bytes of an object; `None` if it is not of this heap, or the thread is busy.
 fn size_here(function: &str, address: usize) -> Option<usize> {
+    let mut record = None;
     let size = enter(|heap, arena| match heap.size(address) {
-        Err(Misuse::NoObject(_)) if arena.granule_of(address).is_none() => None,
-        other => Some(or_report(function, heap, other)),
+        Err(Misuse::NoObject(_)) if arena.granule_of(address).is_none() => Ok(None),
+        other => heap.table.recall(other.map(Some), &mut record),
     });
-    size.flatten()
+    or_report(function, size?, record.as_ref())
 }
 
 /// Whether the thread is inside the allocator.
@@ -313,14 +315,13 @@ pub(crate) fn owns(address: usize) -> bool {
 
 /// As `Mode::trim`.
 pub(crate) fn trim() -> usize {
+    let mut record = None;
     let trimmed = enter(|heap, arena| {
         let ended = heap.end_all_waits(arena);
-        or_report("malloc_trim", heap, ended);
-        let trimmed = heap.cache.trim(arena).map_err(Misuse::Cell);
-        or_report("malloc_trim", heap, trimmed);
-        arena.purge_all()
+        let trimmed = ended.and_then(|()| heap.cache.trim(arena).map_err(Misuse::Cell));
+        heap.table.recall(trimmed.map(|()| arena.purge_all()), &mut record)
     });
-    trimmed.unwrap_or(0)
+    trimmed.map_or(0, |trimmed| or_report("malloc_trim", trimmed, record.as_ref()))
 }
 
 /// As `Mode::usage`.

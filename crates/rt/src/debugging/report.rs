@@ -12,9 +12,34 @@ use freehold_sys::{Linux, System, process};
 /// Groups of objects that are listed.
 const LISTED: usize = 50;
 
+impl Table {
+    /// Copies what is known of the object that something was done to, if it was wrong: for a report
+    /// without the table's lock.
+    pub(super) fn recall<T>(
+        &self,
+        result: Result<T, Misuse>,
+        record: &mut Option<Record>,
+    ) -> Result<T, Misuse> {
+        result.inspect_err(|misuse| {
+            let address = misuse.address();
+            *record = self.all().find(|record| record.contains(address)).copied();
+        })
+    }
+}
+
+impl Misuse {
+    fn address(self) -> usize {
+        match self {
+            Self::Damaged { object, .. } | Self::Freed { object } => object,
+            Self::NoObject(address) => address,
+            Self::Cell(invalid) => invalid.address(),
+        }
+    }
+}
+
 /// Reports what `function` found, and ends the process.
 #[cold]
-pub(super) fn end(function: &str, table: &Table, misuse: Misuse, stack: &Stack) -> ! {
+pub(super) fn end(function: &str, misuse: Misuse, record: Option<&Record>, stack: &Stack) -> ! {
     let (pid, tid) = (process::process_id(), process::thread_id());
     let end = format_args!("(process {pid}, thread {tid}); aborting");
     let relation = |record: &Record, address: usize| Relation {
@@ -22,12 +47,7 @@ pub(super) fn end(function: &str, table: &Table, misuse: Misuse, stack: &Stack) 
         object: record.object,
         size: record.size,
     };
-    let address = match misuse {
-        Misuse::Damaged { object, .. } | Misuse::Freed { object } => object,
-        Misuse::NoObject(address) => address,
-        Misuse::Cell(invalid) => invalid.address(),
-    };
-    let record = table.all().find(|record| record.contains(address));
+    let address = misuse.address();
     match (misuse, record) {
         (Misuse::Damaged { damage, .. }, Some(record)) => damaged(function, record, damage, end),
         (Misuse::Freed { .. }, Some(record)) => {
