@@ -3,7 +3,7 @@
 
 use crate::support::calls::Report;
 use crate::support::child::{Child, Ended};
-use crate::support::{compile, tools};
+use crate::support::{compile, library, tools};
 
 fn debugged(case: &str, options: &str) -> Ended {
     let program = Child::new(compile::c("debugging.c")).arg(case);
@@ -148,6 +148,22 @@ fn what_there_is_and_what_there_is_not_is_said() {
         ended.err().contains("FREEHOLD_DEBUG is ignored, since \"gaurds\" in it is none of"),
         "the word was to be named",
     );
+}
+
+#[test]
+fn under_a_limit_on_address_space_records_leave_most_of_it_to_the_program() {
+    for mebibytes in [500_u64, 3000] {
+        let script = format!("ulimit -v {} && LD_PRELOAD=$0 exec \"$@\"", mebibytes * 1024);
+        let ended = Child::new("sh")
+            .args(["-c", &script])
+            .arg(library::shared())
+            .arg(compile::c("debugging.c"))
+            .arg("room")
+            .env("FREEHOLD_DEBUG", "default")
+            .run()
+            .succeeded();
+        ended.check(ended.number("mebibytes") > mebibytes / 4, "there was to be room");
+    }
 }
 
 #[test]

@@ -213,6 +213,16 @@ static void leaks(void)
 	free_it(allocate_it(5000));
 }
 
+/* How many mebibytes there are under a limit, of so many that are wanted. */
+static void room(void)
+{
+	int mebibytes = 0;
+	while (mebibytes < 1024 && malloc(1 << 20))
+		mebibytes++;
+	dprintf(1, "mebibytes: %d\n", mebibytes);
+	_exit(0);
+}
+
 static void *work(void *number)
 {
 	uint64_t random = 1 + (uintptr_t)number;
@@ -284,6 +294,7 @@ int main(int argc, char **argv)
 	    {"check_by_signal", check_by_signal},
 	    {"failures", failures},
 	    {"leaks", leaks},
+	    {"room", room},
 	    {"good_use", good_use},
 	};
 	return RUN_CASE(CASES, argc, argv);

@@ -8,8 +8,12 @@ use core::ptr;
 use freehold_heap::layout::at;
 use freehold_sys::{Linux, System};
 
-/// Records that there may be: the largest number for which there is address space.
-const MOST: [usize; 4] = [1 << 26, 1 << 23, 1 << 20, 1 << 17];
+/// Records that there may be.
+const MOST: usize = 1 << 26;
+
+/// How much of the address space that is left they take at most: under a limit the program needs
+/// it.
+const PART: usize = 8;
 
 /// Chains.
 const CHAINS: usize = 1 << 18;
@@ -67,9 +71,12 @@ impl Table {
     /// Makes room. Returns whether there is address space for it.
     pub(super) fn prepare(&mut self) -> bool {
         let system = Linux::new();
-        let found = MOST.iter().find_map(|&most| {
-            let bytes = (most * size_of::<Record>()).next_multiple_of(STEP);
-            Some((system.reserve(bytes, STEP)?, most))
+        let most = (MOST * size_of::<Record>()).min(system.address_space_left() / PART);
+        // An eighth each time that there is not as much in one place.
+        let found = [1, 8, 64, 512].into_iter().find_map(|divisor| {
+            let bytes = most / divisor / STEP * STEP;
+            let records = if bytes > 0 { system.reserve(bytes, STEP)? } else { return None };
+            Some((records, bytes / size_of::<Record>()))
         });
         let chains = system.map(size_of::<[*mut Record; CHAINS]>());
         let (Some((records, most)), Some(chains)) = (found, chains) else { return false };
