@@ -121,6 +121,13 @@ fn misuse_in_the_child_of_a_fork_is_reported_and_leaves_the_parent_alone() {
 }
 
 #[test]
+fn misuse_in_the_child_of_a_process_that_was_about_to_report_is_reported() {
+    let ended = guarded("use_after_free_in_child_of_a_report", 96).succeeded();
+    ended.check(ended.number("signal") == 11, "the child was to crash");
+    Report::of(&ended).says("freehold: use after free: write: ").shows("freed by", &["free_it"]);
+}
+
+#[test]
 fn a_handler_of_the_programs_own_gets_the_signal_instead() {
     let ended = guarded("own_handler", 96).succeeded();
     ended.check(ended.value("caught") == ended.value("object"), "it was to get the address");

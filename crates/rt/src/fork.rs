@@ -129,6 +129,7 @@ unsafe extern "C" fn after_in_parent() {
 }
 
 unsafe extern "C" fn after_in_child() {
+    guarded::after_fork_in_child();
     if let Some(arena) = locked() {
         background::prepare();
         arena.set_helped(false);

@@ -4,6 +4,7 @@
  * Usage: guarded CASE [SIZE]. */
 #include "check.h"
 #include "calls.h"
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -248,6 +249,42 @@ static void traces(void)
 	dprintf(1, "handler: %d\nsize: %zu\n", action.sa_handler != SIG_DFL, status_bytes("VmSize:"));
 }
 
+static volatile int is_about_to;
+
+static void *use_after_free(void *unused)
+{
+	char *object = allocate_it(size);
+	free_it(object);
+	is_about_to = 1;
+	write_to_it(object);
+	return unused;
+}
+
+/* A child is forked while another thread reports, for which there is no room on standard error. */
+static void use_after_free_in_child_of_a_report(void)
+{
+	char filling[PAGE] = {0};
+	int ends[2], standard_error = dup(2), status;
+	CHECK(pipe(ends) == 0 && fcntl(ends[1], F_SETPIPE_SZ, PAGE) == PAGE);
+	CHECK(write(ends[1], filling, PAGE) == PAGE && dup2(ends[1], 2) == 2);
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, use_after_free, NULL) == 0);
+	while (!is_about_to)
+		usleep(1000);
+	usleep(200 * 1000);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		CHECK(dup2(standard_error, 2) == 2);
+		alarm(10);
+		use_after_free(NULL);
+		_exit(1);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	dprintf(1, "signal: %d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	_exit(0);
+}
+
 /* Objects of all kinds keep what they hold, and guarded ones are among them. */
 static void good_use(void)
 {
@@ -323,6 +360,7 @@ int main(int argc, char **argv)
 	    {"measure_after_free", measure_after_free},
 	    {"use_of_what_another_thread_freed", use_of_what_another_thread_freed},
 	    {"use_after_free_in_child", use_after_free_in_child},
+	    {"use_after_free_in_child_of_a_report", use_after_free_in_child_of_a_report},
 	    {"own_handler", own_handler},
 	    {"own_handler_that_passes_on", own_handler_that_passes_on},
 	    {"other_crash", other_crash},

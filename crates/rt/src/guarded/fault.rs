@@ -69,6 +69,12 @@ fn report(words: impl FnOnce()) {
     futex::wake_all(&REPORTING);
 }
 
+/// In the child of a fork: a thread that reported is not there.
+pub(super) fn reset() {
+    // Relaxed: there is one thread.
+    REPORTING.store(0, Ordering::Relaxed);
+}
+
 /// Lets happen what would have happened without this handler.
 unsafe fn pass_on(number: c_int, by_access: bool, details: *mut Details, context: *mut Context) {
     let handler = BEFORE_HANDLER.load(Ordering::Relaxed);

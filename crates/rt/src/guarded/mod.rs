@@ -158,6 +158,11 @@ pub(crate) fn unlock() {
     }
 }
 
+/// In the child of a fork, whoever has forked.
+pub(crate) fn after_fork_in_child() {
+    fault::reset();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
