@@ -84,6 +84,11 @@ pub(crate) fn salvaged(places: usize, first: &Damage) -> String {
     )
 }
 
+/// What to do about a trace that somebody else is recording into.
+pub(crate) fn another_trace() -> &'static str {
+    "write another trace with --output FILE, or wait until that recording has ended"
+}
+
 /// What a trace says that was not sealed.
 pub(crate) fn not_sealed() -> &'static str {
     "recording has not ended, or not properly: what was written until now is read"

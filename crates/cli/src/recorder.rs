@@ -3,6 +3,8 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use freehold_lab::child::Runner;
 use freehold_lab::replay::{self, Job, Pair};
-use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording, seal};
+use freehold_lab::trace::{Draft, LEAST_LIMIT, Tolerance, Trace, TraceError, recording};
 use freehold_lab::{launch, machine};
 use freehold_model::{Allocator, ProcessRecording, RecordingCost, Touch};
 
@@ -47,6 +49,8 @@ pub(crate) struct Recorded {
     pub(crate) status: ExitStatus,
     /// Processor time that it and what it started have used.
     pub(crate) processor_seconds: f64,
+    /// The trace, locked until it has been read.
+    _sealed: File,
 }
 
 impl RecorderArgs {
@@ -61,7 +65,7 @@ impl RecorderArgs {
         let (name, arguments) = command
             .split_first()
             .ok_or_else(|| Failure::new(Exit::Usage, "no command is given"))?;
-        let armed = Armed::new(name, self.allocator.as_deref(), path, self.limit)?;
+        let mut armed = Armed::new(name, self.allocator.as_deref(), path, self.limit)?;
         let mut prepared = Command::new(name);
         prepared.args(arguments);
         armed.apply(&mut prepared);
@@ -70,10 +74,11 @@ impl RecorderArgs {
         // Before the start, so that no signal falls between.
         let attendant = Attendant::begin()?;
         let mut child = prepared.spawn().map_err(|error| start::not_started(name, &error))?;
+        armed.draft.keep();
         let status = attendant.wait(&mut child)?;
         let processor_seconds = machine::children_seconds() - before;
-        seal(&armed.draft.path).map_err(|error| unreadable(path, &error))?;
-        Ok(Recorded { status, processor_seconds })
+        let sealed = armed.draft.seal().map_err(|error| unreadable(path, &error))?;
+        Ok(Recorded { status, processor_seconds, _sealed: sealed })
     }
 }
 
@@ -93,8 +98,11 @@ impl Armed {
         limit: u64,
     ) -> Result<Self, Failure> {
         let preload = preloaded(name, allocator)?;
-        let draft = Draft::create(path, limit)
-            .map_err(|error| Failure::error(format!("cannot write {}", path.display()), &error))?;
+        let draft = Draft::create(path, limit).map_err(|error| {
+            let failure = Failure::error(format!("cannot write {}", path.display()), &error);
+            let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
+            if is_busy { failure.hint(advice::another_trace()) } else { failure }
+        })?;
         Ok(Self { draft, preload })
     }
 

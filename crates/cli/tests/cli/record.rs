@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::recording::{Counts, Recorded, Workshop};
-use crate::support::{directory, freehold, json, run, signal, skipped, wait_for_line};
+use crate::support::{Ended, directory, freehold, json, run, signal, skipped, wait_for_line};
 
 #[test]
 fn calls_of_many_threads_are_those_that_were_counted() {
@@ -220,6 +220,53 @@ fn what_cannot_be_recorded_is_refused_with_the_reason() {
     let ended = record(&trace, "true").with(125);
     assert!(ended.err.contains("not a trace"), "{}", ended.err);
     assert_eq!(fs::read(&trace).expect("there"), b"a letter");
+}
+
+#[test]
+fn a_trace_that_is_recorded_into_is_refused_to_a_second_recording() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n\
+                  puts(\"ready\"); fflush(stdout); getchar();\n\
+                  for (int i = 0; i < 1000; i++) free(malloc(222));\n\
+                  return 7;\n}\n";
+    let Some(program) = workshop.compile("first", source, &["-O0"]) else { return };
+    let trace = workshop.path("trace");
+    let record = |command: &[&str]| {
+        let mut record = freehold();
+        record.args(["record", "--no-overhead", "-o"]).arg(&trace).arg("--").args(command);
+        record
+    };
+    let mut first = record(&[&program.to_string_lossy()]);
+    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+    wait_for_line(&mut BufReader::new(first.stdout.take().expect("piped")), "ready");
+    let second = Ended::from(record(&["true"]).output().expect("started")).with(125);
+    assert!(second.err.contains("another freehold is recording"), "{}", second.err);
+    assert!(second.err.contains("--output"), "{}", second.err);
+    drop(first.stdin.take());
+    assert_eq!(first.wait().expect("it ends").code(), Some(7));
+    let weights = run(&["sizes", "--weights", "-", &trace.to_string_lossy()]).with(0);
+    assert!(weights.out.contains("\n222 1000\n"), "{}", weights.out);
+    // One within the other: the inner is refused, and the outer has its trace.
+    let name = trace.to_string_lossy();
+    let inner = [env!("CARGO_BIN_EXE_freehold"), "record", "-o", &name, "--", "true"];
+    let nested = Ended::from(record(&inner).output().expect("started")).with(125);
+    assert!(nested.err.contains("another freehold is recording"), "{}", nested.err);
+    assert!(nested.err.contains("process 0, freehold (pid"), "{}", nested.err);
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_leaves_the_trace_that_was_there() {
+    let directory = directory();
+    let (trace, letter) = (directory.path().join("trace"), directory.path().join("letter"));
+    fs::write(&letter, "no program").expect("written");
+    let name = trace.to_string_lossy();
+    let record = |command: &str| run(&["record", "--no-overhead", "-o", &name, "--", command]);
+    record(&letter.to_string_lossy()).with(126);
+    assert!(!trace.exists(), "a trace of nothing");
+    record("true").with(0);
+    let before = fs::read(&trace).expect("there");
+    record(&letter.to_string_lossy()).with(126);
+    assert!(fs::read(&trace).expect("there") == before, "the trace has changed");
 }
 
 #[test]

@@ -65,6 +65,8 @@ impl fmt::Display for Damage {
 pub enum TraceError {
     /// It could not be read.
     Read(io::Error),
+    /// While it was recorded into, it was moved, or another file was put in its place.
+    Replaced,
     /// It is not a trace.
     NotATrace,
     /// It is of another version of the format.
@@ -86,6 +88,9 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(error) => error.fmt(f),
+            Self::Replaced => {
+                f.write_str("the trace was moved or replaced while it was recorded into")
+            }
             Self::NotATrace => f.write_str("not a trace"),
             Self::Version(found) => {
                 write!(f, "a trace of version {found}, and this toolbox reads version {VERSION}")

@@ -18,6 +18,5 @@ pub use freehold_trace::file::VARIABLE;
 pub(crate) use objects::ByNumber;
 pub use objects::{Event, Object, Step, Walk};
 pub use open::{Process, Tolerance, Trace};
-pub use seal::seal;
 pub use sizes::{Linear, sizes};
 pub use totals::{busiest, recording, totals};

@@ -5,36 +5,41 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use freehold_trace::file::{Block, CHUNK, Header, SEALED, UNIT, process, sum};
 use freehold_trace::record::Decoder;
 
+use super::create::{Draft, beside, lock};
 use super::error::TraceError;
 use super::open::{Chunk, Tolerance, Trace};
 
-/// Seals the trace at `path`. A chunk without records is left out.
-pub fn seal(path: &Path) -> Result<(), TraceError> {
-    // What a program has left half-written when it was killed is no reason to lose the rest.
-    let trace = Trace::open(path, Tolerance::Salvage)?;
-    let draft = draft_of(path);
-    let written = write(&trace, &draft).and_then(|()| Ok(fs::rename(&draft, path)?));
-    if written.is_err() {
-        // Only the draft is lost, and the first error is the one that matters.
-        let _ = fs::remove_file(&draft);
+impl Draft {
+    /// Seals the trace. A chunk without records is left out. The result is locked, as the draft
+    /// is, so that it can be read before somebody replaces it.
+    pub fn seal(&mut self) -> Result<File, TraceError> {
+        self.ahead = None;
+        if !self.has_its_name()? {
+            return Err(TraceError::Replaced);
+        }
+        // What a program has left half-written when it was killed is no reason to lose the rest.
+        let trace = Trace::open(&self.path, Tolerance::Salvage)?;
+        let draft = beside(&self.path, ".sealing");
+        let written = write(&trace, &draft)
+            .and_then(|file| Ok(fs::rename(&draft, &self.path).map(|()| file)?));
+        if written.is_err() {
+            // Only the draft is lost, and the first error is the one that matters.
+            let _ = fs::remove_file(&draft);
+        }
+        written
     }
-    written
 }
 
-fn draft_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".sealing");
-    path.with_file_name(name)
-}
-
-fn write(trace: &Trace, draft: &Path) -> Result<(), TraceError> {
+fn write(trace: &Trace, draft: &Path) -> Result<File, TraceError> {
     let file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    // Nobody else has it: who else would seal does not get this far.
+    lock(&file);
     let mut out = BufWriter::new(file);
     let mut taken = UNIT as u64;
     out.write_all(&[0; UNIT])?;
@@ -52,7 +57,8 @@ fn write(trace: &Trace, draft: &Path) -> Result<(), TraceError> {
         taken += header.bytes;
     }
     let mut file = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    finish(trace, &mut file, taken)
+    finish(trace, &mut file, taken)?;
+    Ok(file)
 }
 
 /// Writes the header, which belongs in front.
