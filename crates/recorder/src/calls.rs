@@ -277,6 +277,7 @@ pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_voi
             if moved.is_null() && !object.is_null() {
                 writer::kept(thread, object);
             }
+            (*thread).resized = object.addr() as u64;
             end_allocation(thread, (code::REALLOC_TO, Function::Realloc), moved, size);
         }
         moved

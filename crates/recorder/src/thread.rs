@@ -37,6 +37,8 @@ pub(crate) struct Thread {
     pub(crate) looked: u64,
     /// How many bytes it then was to write before the next time.
     pub(crate) stride: u64,
+    /// What `realloc` was last called with.
+    pub(crate) resized: u64,
     /// Which of the process's threads it is.
     pub(crate) number: u32,
     /// How many chunks it has had.
@@ -81,6 +83,7 @@ impl Thread {
             level: 0,
             looked: self.looked,
             stride: 0,
+            resized: 0,
             number: 0,
             chunks: 0,
             chunk: core::ptr::null_mut(),

@@ -198,7 +198,7 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
         }
         return;
     }
-    if !is_sampled(address, thread.level) {
+    if !is_sampled(address, thread.level) && !is_second_half(thread, what) {
         return;
     }
     if matches!(process::mode(), MANY | SAMPLED) && !will_do_slowly(thread, address) {
@@ -222,6 +222,13 @@ fn write_slowly(thread: &mut Thread, what: What, address: u64, before: Option<&N
         // The next record is not a usual one either.
         thread.pause = thread.next;
     }
+}
+
+/// Whether a record is the second of a `realloc` whose first is there: without it, the object would
+/// seem to live on.
+fn is_second_half(thread: &Thread, what: What) -> bool {
+    let old = thread.resized;
+    what.code() == code::REALLOC_TO && old != 0 && is_sampled(old, thread.level)
 }
 
 /// [`will_do`] for any address, where there is a table.

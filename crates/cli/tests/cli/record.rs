@@ -190,6 +190,23 @@ fn a_small_limit_is_kept_and_a_share_of_the_objects_is_recorded() {
 }
 
 #[test]
+fn what_realloc_moves_out_of_the_share_does_not_seem_to_live_on() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\nstatic void *all[2000];\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 400000; i++)\n\
+                  all[i % 2000] = realloc(all[i % 2000], 16 + i % 997);\n\
+                  for (int i = 0; i < 2000; i++) free(all[i]);\n\
+                  return 0;\n}\n";
+    let Some(program) = workshop.compile("moves", source, &["-O0"]) else { return };
+    let recorded = workshop.record(&["--limit", "1M"], &[&program.to_string_lossy()]);
+    let process = recorded.main_process();
+    assert!(process["exact_seconds"].as_f64().is_some(), "{process}");
+    let [asked, left] = [&process["peak"]["bytes"], &process["remaining"]["bytes"]];
+    assert!(asked.as_u64() < Some(8 << 20) && left.as_u64() < Some(1 << 20), "{process}");
+}
+
+#[test]
 fn the_command_keeps_its_streams_its_status_and_its_signal() {
     let directory = directory();
     let trace = directory.path().join("trace");

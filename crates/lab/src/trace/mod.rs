@@ -10,6 +10,8 @@ mod objects;
 mod open;
 mod seal;
 mod sizes;
+#[cfg(test)]
+mod testing;
 mod totals;
 
 pub use create::{Draft, LEAST_LIMIT};

@@ -59,7 +59,8 @@ pub enum Event {
         function: Function,
     },
     /// An object is not followed any longer: it is outside of the share that is recorded from now
-    /// on, or its end was not recorded and its address is given out again.
+    /// on, which a level just before says; or `realloc` has moved it out of that share; or its end
+    /// was not recorded and its address is given out again.
     Forgotten {
         /// The object.
         object: Object,
@@ -165,6 +166,7 @@ impl<'a> Walk<'a> {
     /// Puts the events that a record stands for into the queue.
     fn take(&mut self, thread: u32, record: Record) {
         let clock = record.clock;
+        self.give_up_resizing(thread, &record);
         let event = match record.call {
             Call::Allocate { function, address, size, align_power } => {
                 let object = self.give_out(address, size, thread, clock, None);
@@ -207,9 +209,28 @@ impl<'a> Walk<'a> {
         self.queue.push_back(Step { clock, thread, event });
     }
 
+    /// What `realloc` was called with is not heard of again if the thread goes on with something
+    /// else: where a share is recorded, the new object may be outside of it, and traces of older
+    /// recorders do not say so.
+    fn give_up_resizing(&mut self, thread: u32, record: &Record) {
+        let Record { clock, call } = *record;
+        let may_go_on = match call {
+            Call::ReallocTo { .. } | Call::ReallocFreed | Call::Level(_) => true,
+            Call::Failed { function, .. } => function == Function::Realloc,
+            _ => self.resizing.is_empty(),
+        };
+        if !may_go_on && let Some((_, object)) = self.resizing.remove(&thread) {
+            self.queue.push_back(Step { clock, thread, event: Event::Forgotten { object } });
+        }
+    }
+
     /// `realloc` has returned.
     fn resized(&mut self, thread: u32, clock: u64, address: u64, size: u64) -> Event {
         if let Some((_, from)) = self.resizing.remove(&thread) {
+            if !is_sampled(address, self.level) {
+                // Its end will not be recorded.
+                return Event::Forgotten { object: from };
+            }
             let to = self.give_out(address, size, thread, clock, Some(from.life));
             Event::Resized { from, to }
         } else {
@@ -242,9 +263,73 @@ impl<'a> Walk<'a> {
         self.queue.push_back(Step { clock, thread, event: Event::Level(level) });
         let gone = self.live.extract_if(|&address, _| !is_sampled(address, level));
         let mut gone: Vec<_> = gone.map(|(_, object)| object).collect();
+        let resizing = self.resizing.extract_if(|_, (address, _)| !is_sampled(*address, level));
+        gone.extend(resizing.map(|(_, (_, object))| object));
         // The order within the map is nobody's.
         gone.sort_unstable_by_key(|object| object.serial);
         let forgotten = gone.into_iter().map(|object| Event::Forgotten { object });
         self.queue.extend(forgotten.map(|event| Step { clock, thread, event }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::file::is_sampled;
+    use freehold_trace::record::Note;
+
+    use super::*;
+    use crate::trace::testing::Chunk;
+
+    /// Addresses that are in the share of level 1, and that are not.
+    fn addresses(is_in: bool) -> impl Iterator<Item = u64> {
+        (1..).map(|number| number * 64).filter(move |&address| is_sampled(address, 1) == is_in)
+    }
+
+    fn events(chunk: &Chunk) -> Vec<Event> {
+        let (_file, trace) = chunk.trace();
+        let mut walk = Walk::new(&trace, 0).expect("a process");
+        std::iter::from_fn(|| walk.next_step().expect("sound")).map(|step| step.event).collect()
+    }
+
+    /// What is forgotten, by size.
+    fn forgotten(events: &[Event]) -> Vec<u64> {
+        let size = |event: &Event| match event {
+            Event::Forgotten { object } => Some(object.size),
+            _ => None,
+        };
+        events.iter().filter_map(size).collect()
+    }
+
+    #[test]
+    fn what_realloc_moves_out_of_the_share_is_not_followed() {
+        let (first, out) = (addresses(true).next().expect("one"), addresses(false).next());
+        let mut chunk = Chunk::default();
+        chunk.note(Note::level(1)).malloc(first, 100);
+        chunk.realloc_from(first).realloc_to(out.expect("one"), 200);
+        let events = events(&chunk);
+        assert_eq!(forgotten(&events), [100]);
+        assert_eq!(events.len(), 3, "nothing else happens: {events:?}");
+    }
+
+    #[test]
+    fn a_realloc_without_a_second_record_is_over_with_the_next_call_of_the_thread() {
+        let [first, second, third] = addresses(true).take(3).collect::<Vec<_>>()[..] else {
+            panic!("three");
+        };
+        let mut chunk = Chunk::default();
+        chunk.note(Note::level(1)).malloc(first, 100).malloc(second, 101).malloc(third, 102);
+        chunk.realloc_from(first).free(second).realloc_from(third).note(Note::exit());
+        assert_eq!(forgotten(&events(&chunk)), [100, 102]);
+    }
+
+    #[test]
+    fn a_level_that_rises_within_realloc_forgets_what_it_was_called_with() {
+        let (within, out) = (addresses(true).next(), addresses(false).next().expect("one"));
+        let mut chunk = Chunk::default();
+        chunk.malloc(out, 100).realloc_from(out).note(Note::level(1));
+        chunk.realloc_to(within.expect("one"), 200);
+        let events = events(&chunk);
+        assert_eq!(forgotten(&events), [100]);
+        assert!(matches!(events.last(), Some(Event::Allocated { .. })), "{events:?}");
     }
 }
