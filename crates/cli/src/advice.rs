@@ -147,6 +147,11 @@ pub(crate) fn no_space() -> &'static str {
      with --output, or less of it with --limit"
 }
 
+/// What a recording says whose trace could not hold everything.
+pub(crate) fn full() -> &'static str {
+    "the trace is full: what came then is not in it; allow it more with --limit"
+}
+
 /// What a benchmark is going to take.
 pub(crate) fn beginning(runs: usize, minutes: f64) -> String {
     format!("{runs} runs, about {minutes:.1} minutes; an interrupt stops early and keeps results")

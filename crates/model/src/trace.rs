@@ -141,6 +141,9 @@ pub struct RecordDocument {
     pub limit_bytes: u64,
     /// What was recorded.
     pub processes: Vec<ProcessRecording>,
+    /// Processes of which nothing was, since there was no room for it.
+    #[serde(default)]
+    pub absent_processes: u64,
     /// What that cost, if it was measured.
     #[serde(default)]
     pub cost: Option<RecordingCost>,

@@ -174,10 +174,12 @@ fn take_own_place(thread: &mut Thread) {
 /// Writes down what is known of this process, and takes a number. A copy says of which process, and
 /// from which clock on.
 fn register(parent: Option<(u32, usize, u64)>) -> bool {
+    // Before there is room: one for which there is none is counted as well. Relaxed: the addition
+    // alone makes the number ours.
+    let number = header_word::<AtomicU32>(header::PROCESSES).fetch_add(1, Ordering::Relaxed);
     let Some(at) = take(UNIT) else {
         return false;
     };
-    let number = header_word::<AtomicU32>(header::PROCESSES).fetch_add(1, Ordering::Relaxed);
     let payload = at + block::HEADER;
     // SAFETY: the block was just taken, so nobody else writes to it, and it is mapped.
     let bytes = unsafe { bytes_at(payload, process::BYTES) };
@@ -275,7 +277,10 @@ fn take(bytes: usize) -> Option<usize> {
     let fits = |at: u64| at.checked_add(bytes as u64).filter(|&end| end <= capacity);
     // Relaxed: the addition alone makes the range ours.
     let Ok(at) = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
-        header_word::<AtomicU32>(header::FLAGS).fetch_or(file::FLAG_FULL, Ordering::Relaxed);
+        // Where a larger block does not fit, a unit still may.
+        if bytes == UNIT {
+            header_word::<AtomicU32>(header::FLAGS).fetch_or(file::FLAG_FULL, Ordering::Relaxed);
+        }
         return None;
     };
     let at = BASE.load(Ordering::Relaxed) + at as usize;

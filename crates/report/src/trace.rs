@@ -38,6 +38,10 @@ pub fn recording(document: &RecordDocument) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{number}: {} calls", grouped(calls(others)));
     }
+    if document.absent_processes > 0 {
+        let number = count(document.absent_processes, "further process");
+        let _ = writeln!(text, "{number}: not recorded, since there was no room in the trace");
+    }
     let recorded: u64 = processes.iter().map(|process| process.recorded_calls).sum();
     let _ = writeln!(
         text,

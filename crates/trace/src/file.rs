@@ -63,7 +63,7 @@ pub struct Header {
     pub start_real: u64,
     /// Bytes that are taken, the header included.
     pub taken: u64,
-    /// Processes that were recorded.
+    /// Processes that were to be recorded; of some there is no block, since there was no room.
     pub processes: u32,
     /// [`FLAG_FULL`], [`FLAG_NO_SPACE`].
     pub flags: u32,
@@ -313,7 +313,8 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// as the file fills, so that the file lasts: all until a quarter of it is left, then half of them
 /// until an eighth is left, and so on.
 pub fn level(taken: u64, capacity: u64) -> u32 {
-    let left = capacity.saturating_sub(taken).max(1);
+    // The last unit is as good as taken: no share is so small that it would not fill.
+    let left = capacity.saturating_sub(taken).max(UNIT as u64);
     (capacity / left).max(1).ilog2().saturating_sub(1).min(LAST_LEVEL)
 }
 
@@ -390,7 +391,12 @@ mod tests {
         assert_eq!(level(capacity * 3 / 4 - 4096, capacity), 0);
         assert_eq!(level(capacity * 3 / 4, capacity), 1);
         assert_eq!(level(capacity * 7 / 8, capacity), 2);
-        assert_eq!(level(capacity + 4096, capacity), 19);
+        assert_eq!(level(capacity - 4096, capacity), 7);
+        assert_eq!(
+            level(capacity + 4096, capacity),
+            7,
+            "what is full leaves out no more than before"
+        );
         let levels: std::vec::Vec<_> = (0..=256).map(|k| level(k * 4096, capacity)).collect();
         assert!(levels.is_sorted());
     }

@@ -115,6 +115,8 @@ impl Record {
         let trace = Trace::open(path, Tolerance::None).map_err(read)?;
         if trace.had_no_space() {
             ui::warn(advice::no_space());
+        } else if trace.was_full() {
+            ui::warn(advice::full());
         }
         let size = fs::metadata(path).map(|data| data.len());
         let size = size.map_err(|error: io::Error| read(error.into()))?;
@@ -128,6 +130,7 @@ impl Record {
             file_bytes: size,
             limit_bytes: trace.limit(),
             processes,
+            absent_processes: trace.absent_processes(),
             cost,
         })
     }

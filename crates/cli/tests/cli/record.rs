@@ -207,6 +207,41 @@ fn what_realloc_moves_out_of_the_share_does_not_seem_to_live_on() {
 }
 
 #[test]
+fn what_a_full_trace_has_no_room_for_is_told() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\nstatic void *all[600000];\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 600000; i++) all[i] = malloc(16 + i % 200);\n\
+                  for (int i = 0; i < 600000; i++) free(all[i]);\n\
+                  return 0;\n}\n";
+    let Some(program) = workshop.compile("much", source, &["-O0"]) else { return };
+    let recorded = workshop.record(&["--limit", "1M"], &[&program.to_string_lossy()]);
+    let process = recorded.main_process();
+    let lost = process["lost"].as_u64().expect("a number");
+    let known = Counts::recorded(&recorded.document).total();
+    assert!(lost > 0 || known.abs_diff(1_200_000) < 300_000, "{lost} lost, about {known} known");
+    assert_eq!(recorded.errors().contains("the trace is full"), lost > 0, "{}", recorded.errors());
+}
+
+#[test]
+fn processes_that_there_is_no_room_for_are_told() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 400; i++) {\n\
+                  if (fork() == 0) { free(malloc(1)); _exit(0); }\n\
+                  wait(0);\n}\nreturn 0;\n}\n";
+    let Some(program) = workshop.compile("forks", source, &["-O0"]) else { return };
+    let recorded = workshop.record(&["--limit", "1M"], &[&program.to_string_lossy()]);
+    let known = recorded.document["processes"].as_array().expect("a list").len() as u64;
+    let absent = recorded.document["absent_processes"].as_u64().expect("a number");
+    assert!(absent > 100 && known + absent == 401, "{known} known, {absent} not");
+    let text = format!("{absent} further processes: not recorded");
+    assert!(recorded.errors().contains(&text), "{}", recorded.errors());
+    assert!(recorded.errors().contains("the trace is full"), "{}", recorded.errors());
+}
+
+#[test]
 fn the_command_keeps_its_streams_its_status_and_its_signal() {
     let directory = directory();
     let trace = directory.path().join("trace");

@@ -133,6 +133,11 @@ impl Trace {
         self.processes.iter().map(|(number, (process, _))| (*number, process))
     }
 
+    /// Processes of which there is nothing, since there was no room for it.
+    pub fn absent_processes(&self) -> u64 {
+        u64::from(self.header.processes).saturating_sub(self.processes.len() as u64)
+    }
+
     /// The process of this number.
     pub fn process(&self, number: u32) -> Result<&Process, TraceError> {
         let found = self.processes.get(&number).map(|(process, _)| process);

@@ -51,6 +51,8 @@ fn of(trace: &Trace, pid: u32, path: &Path) -> Result<RecordDocument, Failure> {
         file_bytes: taken.map_err(|error: io::Error| read(error.into()))?,
         limit_bytes: trace.limit(),
         processes: processes?,
+        // Of which process they are is not known.
+        absent_processes: 0,
         cost: None,
     })
 }
