@@ -14,6 +14,7 @@
 //! before its address is given out again.
 
 use crate::bytes::{LONGEST_GROUPED, grouped, read_grouped};
+use crate::file::LAST_LEVEL;
 use crate::packed::{self, Before, LOW_BITS};
 
 /// The codes of records.
@@ -397,7 +398,10 @@ impl Decoder {
                 let function = Function::numbered(argument()?)?;
                 Some((Some(Call::Failed { function, size }), 1 + used))
             }
-            note::LEVEL => Some((Some(Call::Level(argument()?.into())), 1)),
+            note::LEVEL => {
+                let level = Some(u32::from(argument()?)).filter(|&level| level <= LAST_LEVEL)?;
+                Some((Some(Call::Level(level)), 1))
+            }
             note::FREE_NULL => Some((Some(Call::FreeNull), 0)),
             note::REALLOC_FREED => Some((Some(Call::ReallocFreed), 0)),
             note::EXIT => Some((Some(Call::Exit), 0)),
@@ -606,6 +610,7 @@ mod tests {
         assert_eq!(read(&[code::NOTE | 31 << 3], 0), Err(Malformed { at: 0 }));
         assert_eq!(read(&[code::NOTE | note::FAILED << 3, 99, 1], 0), Err(Malformed { at: 0 }));
         assert_eq!(read(&[code::NOTE | note::ALIGNED << 3, 4, 64], 0), Err(Malformed { at: 0 }));
+        assert_eq!(read(&[code::NOTE | note::LEVEL << 3, 21], 0), Err(Malformed { at: 0 }));
     }
 
     #[test]

@@ -46,6 +46,8 @@ struct Tally {
     unknown: Share,
     live: Share,
     level: u32,
+    /// When the level last rose, and in which thread.
+    raised: Option<(u64, u32)>,
 }
 
 impl Tally {
@@ -72,10 +74,16 @@ impl Tally {
             }
             Event::Forgotten { object } => {
                 self.gone(&object);
-                let weight = self.weight();
-                add(&mut self.unknown, object.size, weight);
+                // What leaves the share is stood for by what stays in it.
+                if self.raised != Some((step.clock, step.thread)) {
+                    let weight = self.weight();
+                    add(&mut self.unknown, object.size, weight);
+                }
             }
-            Event::Level(level) => self.level = level,
+            Event::Level(level) => {
+                self.level = level;
+                self.raised = Some((step.clock, step.thread));
+            }
             Event::FreedUnknown { .. } | Event::FreeNull | Event::Failed { .. } | Event::Exit => {}
         }
     }
@@ -160,7 +168,32 @@ fn in_steps(requests: &BTreeMap<u64, u64>, bounds: Linear) -> LinearHistogram {
 
 #[cfg(test)]
 mod tests {
+    use freehold_trace::file::is_sampled;
+    use freehold_trace::record::Note;
+
     use super::*;
+    use crate::trace::testing::Chunk;
+    use crate::trace::totals;
+
+    #[test]
+    fn what_leaves_the_share_is_stood_for_by_what_stays_in_it() {
+        const OBJECTS: u64 = 1000;
+        let mut chunk = Chunk::default();
+        let addresses = || (1..=OBJECTS).map(|number| number * 64);
+        addresses().for_each(|address| _ = chunk.malloc(address, 10));
+        chunk.note(Note::level(3));
+        let within = || addresses().filter(|&address| is_sampled(address, 3));
+        within().take(50).for_each(|address| _ = chunk.free(address));
+        // What has the place of another has ended it, and when is not known.
+        let lost = within().nth(50).expect("there are more");
+        chunk.malloc(lost, 10).free(lost);
+        let (_file, trace) = chunk.trace();
+        let process = totals(&trace, 0).expect("a process");
+        let bounds = Linear { lower: 0, upper: 100, step: 10 };
+        let fates = sizes(&trace, process, bounds).expect("sound").fates;
+        assert_eq!((fates.freed_here.objects, fates.unknown.objects), (51 * 8, 8));
+        assert_eq!(fates.never_freed.objects, (within().count() as u64 - 51) * 8);
+    }
 
     #[test]
     fn powers_of_two_begin_at_zero_and_hold_what_is_below_the_next() {
