@@ -99,7 +99,7 @@ fn enter_first(thread: &mut Thread) -> bool {
             UNKNOWN if counting::is_mapped() => count_calls(counting::take_record()),
             // Calls of other threads, while one is looking for the trace, pass unrecorded.
             UNKNOWN if BEGUN.swap(true, Ordering::Relaxed) => return false,
-            UNKNOWN => find_trace(),
+            UNKNOWN => find_trace(thread),
             _ => return true,
         }
     }
@@ -121,7 +121,7 @@ pub(crate) fn time() -> u64 {
 }
 
 /// Looks for the trace that this process was told of, and takes a place in it.
-fn find_trace() {
+fn find_trace(thread: &mut Thread) {
     if let Some((base, found)) = open_trace()
         && wipe_in_children()
     {
@@ -129,7 +129,7 @@ fn find_trace() {
         CAPACITY.store(found.capacity, Ordering::Relaxed);
         BASE.store(base, Ordering::Relaxed);
         thread::prepare_exit();
-        if register(None) {
+        if register(thread, None) {
             published().set_mode(SINGLE);
             return;
         }
@@ -167,13 +167,13 @@ fn take_own_place(thread: &mut Thread) {
     let parent = (NUMBER.load(Ordering::Relaxed), OWN.load(Ordering::Relaxed), thread.clock);
     thread.leave();
     THREADS.store(0, Ordering::Relaxed);
-    published().set_mode(if register(Some(parent)) { SINGLE } else { OFF });
+    published().set_mode(if register(thread, Some(parent)) { SINGLE } else { OFF });
     raise_level();
 }
 
 /// Writes down what is known of this process, and takes a number. A copy says of which process, and
 /// from which clock on.
-fn register(parent: Option<(u32, usize, u64)>) -> bool {
+fn register(thread: &mut Thread, parent: Option<(u32, usize, u64)>) -> bool {
     // Before there is room: one for which there is none is counted as well. Relaxed: the addition
     // alone makes the number ours.
     let number = header_word::<AtomicU32>(header::PROCESSES).fetch_add(1, Ordering::Relaxed);
@@ -183,17 +183,21 @@ fn register(parent: Option<(u32, usize, u64)>) -> bool {
     let payload = at + block::HEADER;
     // SAFETY: the block was just taken, so nobody else writes to it, and it is mapped.
     let bytes = unsafe { bytes_at(payload, process::BYTES) };
-    describe(bytes);
     match parent {
         Some((parent, described, fork_clock)) => {
             // SAFETY: the parent's description, which is mapped and does not change.
             let theirs = unsafe { bytes_at(described, process::BYTES) };
-            let allocator = process::ALLOCATOR..process::ALLOCATOR + process::TEXT;
-            bytes[allocator.clone()].copy_from_slice(&theirs[allocator]);
+            // The texts are the same, and no call is made for them that a filter may forbid.
+            bytes[process::ALLOCATOR..].copy_from_slice(&theirs[process::ALLOCATOR..]);
+            put(bytes, process::PID, &freehold_sys::process::process_id().to_le_bytes());
+            put(bytes, process::PARENT_PID, &theirs[process::PID..][..size_of::<u32>()]);
             put(bytes, process::FORKED_FROM, &(parent + 1).to_le_bytes());
             put(bytes, process::FORK_CLOCK, &fork_clock.to_le_bytes());
         }
-        None => describe_allocator(&mut bytes[process::ALLOCATOR..][..process::TEXT]),
+        None => {
+            describe(bytes);
+            describe_allocator(&mut bytes[process::ALLOCATOR..][..process::TEXT]);
+        }
     }
     write_header(
         at,
@@ -203,7 +207,7 @@ fn register(parent: Option<(u32, usize, u64)>) -> bool {
             process: number,
             thread: 0,
             sequence: 0,
-            kernel_thread: freehold_sys::process::thread_id(),
+            kernel_thread: thread.kernel_thread(),
             clock: time(),
             payload: 0,
             sum: 0,
@@ -346,7 +350,7 @@ pub(crate) fn next_chunk(thread: &mut Thread) -> bool {
             process: NUMBER.load(Ordering::Relaxed),
             thread: thread.number,
             sequence: thread.chunks,
-            kernel_thread: freehold_sys::process::thread_id(),
+            kernel_thread: thread.kernel_thread(),
             clock: thread.clock,
             payload: 0,
             sum: 0,

@@ -39,6 +39,8 @@ pub(crate) struct Thread {
     pub(crate) stride: u64,
     /// What `realloc` was last called with.
     pub(crate) resized: u64,
+    /// The kernel's number of it; 0 before it was asked for.
+    kernel_thread: u32,
     /// Which of the process's threads it is.
     pub(crate) number: u32,
     /// How many chunks it has had.
@@ -69,6 +71,15 @@ freehold_sys::thread_storage! {
 }
 
 impl Thread {
+    /// The kernel's number of it. It is asked once: a program may have forbidden itself the call
+    /// by the time of a later chunk.
+    pub(crate) fn kernel_thread(&mut self) -> u32 {
+        if self.kernel_thread == 0 {
+            self.kernel_thread = freehold_sys::process::thread_id();
+        }
+        self.kernel_thread
+    }
+
     /// Gives up a place that was another process's: this one is a copy of it.
     pub(crate) fn leave(&mut self) {
         *self = Self {
@@ -84,6 +95,7 @@ impl Thread {
             looked: self.looked,
             stride: 0,
             resized: 0,
+            kernel_thread: 0,
             number: 0,
             chunks: 0,
             chunk: core::ptr::null_mut(),

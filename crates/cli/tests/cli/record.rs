@@ -242,6 +242,27 @@ fn processes_that_there_is_no_room_for_are_told() {
 }
 
 #[test]
+fn a_program_that_forbids_itself_all_but_memory_is_recorded_and_so_is_its_child() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = include_str!("programs/filtered.c");
+    let Some(program) = workshop.compile("filtered", source, &["-O0"]) else { return };
+    let program = program.to_string_lossy();
+    let plain = Command::new(&*program).status().expect("started");
+    if plain.code() != Some(7) {
+        return skipped(&format!("calls cannot be filtered here: {plain}"));
+    }
+    let recorded = workshop.record(&[], &[&program]);
+    assert_eq!(recorded.output.status.code(), Some(7), "{}", recorded.errors());
+    recorded.is_exact();
+    let processes = recorded.document["processes"].as_array().expect("a list");
+    assert_eq!(processes.len(), 2);
+    assert_eq!(processes[1]["program"], processes[0]["program"]);
+    assert_eq!(processes[1]["command"], processes[0]["command"]);
+    let counted = run(&["diagnose", "--count", "--", &program]);
+    assert_eq!(counted.code, Some(7), "{}", counted.err);
+}
+
+#[test]
 fn the_command_keeps_its_streams_its_status_and_its_signal() {
     let directory = directory();
     let trace = directory.path().join("trace");
