@@ -274,8 +274,14 @@ fn header_word<T>(at: usize) -> &'static T {
     unsafe { &*word }
 }
 
-/// Takes `bytes`, whole units, of the trace; `None` if there is no room left.
+/// Takes `bytes`, whole units, of the trace; `None` if there is no room left. Once the file system
+/// had none, it is not asked again with every call.
 fn take(bytes: usize) -> Option<usize> {
+    let flags = header_word::<AtomicU32>(header::FLAGS);
+    // Relaxed, as below: the flags order nothing.
+    if flags.load(Ordering::Relaxed) & file::FLAG_NO_SPACE != 0 {
+        return None;
+    }
     let (taken, capacity) =
         (header_word::<AtomicU64>(header::TAKEN), CAPACITY.load(Ordering::Relaxed));
     let fits = |at: u64| at.checked_add(bytes as u64).filter(|&end| end <= capacity);
@@ -283,7 +289,7 @@ fn take(bytes: usize) -> Option<usize> {
     let Ok(at) = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) else {
         // Where a larger block does not fit, a unit still may.
         if bytes == UNIT {
-            header_word::<AtomicU32>(header::FLAGS).fetch_or(file::FLAG_FULL, Ordering::Relaxed);
+            flags.fetch_or(file::FLAG_FULL, Ordering::Relaxed);
         }
         return None;
     };
@@ -292,7 +298,7 @@ fn take(bytes: usize) -> Option<usize> {
     if unsafe { shared::populate(at, bytes) } {
         return Some(at);
     }
-    header_word::<AtomicU32>(header::FLAGS).fetch_or(file::FLAG_NO_SPACE, Ordering::Relaxed);
+    flags.fetch_or(file::FLAG_NO_SPACE, Ordering::Relaxed);
     None
 }
 
