@@ -187,6 +187,9 @@ pub struct Findings {
     /// Those of them that are the first of a process.
     #[serde(default)]
     pub processes_per_second: f64,
+    /// Threads begun after others had ended, as many as these, a second.
+    #[serde(default)]
+    pub successors_per_second: f64,
     /// What the calls to `malloc` and its family came to, where they were counted.
     pub counted: Option<AllocationCalls>,
     /// Resident memory, in bytes, at equal distances of time.

@@ -140,6 +140,7 @@ impl Diagnose {
             findings.mappings_per_second = rate(Event::Mapping);
             findings.threads_per_second = rate(Event::Thread);
             findings.processes_per_second = rate(Event::Process);
+            findings.successors_per_second = rate(Event::Successor);
             findings.recorded_share = profiled.recorded.share();
             findings.calls_per_second = calls(profiled);
             findings.hottest = profiled.hottest.clone().map(portion);

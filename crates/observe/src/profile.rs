@@ -225,11 +225,12 @@ impl Profile {
                 weigh(stacks, stack, kind, sample.period);
             }
             (Record::Begin { is_process }, _) => {
-                recorded.add(Event::Thread);
+                recorded.begin_thread();
                 if is_process {
                     recorded.add(Event::Process);
                 }
             }
+            (Record::End, _) => recorded.end_thread(),
             (Record::Map { is_anonymous: true, .. }, _) => recorded.add(Event::Mapping),
             (Record::Lost(lost), _) => totals.lost += lost,
             _ => {}

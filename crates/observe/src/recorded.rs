@@ -11,11 +11,14 @@ pub(crate) enum Event {
     Thread,
     /// And was the first of a process.
     Process,
+    /// A thread began for one that had ended before: as many of those that begin as have ended
+    /// since recording began.
+    Successor,
     /// An anonymous mapping was made.
     Mapping,
 }
 
-const KINDS: usize = 3;
+const KINDS: usize = 4;
 
 /// How often something was recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -44,6 +47,8 @@ impl Count {
 pub(crate) struct Recorded {
     counts: [Count; KINDS],
     spells: u32,
+    /// Threads that have ended, and that none has begun for.
+    ended: u64,
     /// The time that counts are of, in nanoseconds, and the part of it that was recorded.
     covered_ns: u64,
     watched_ns: u64,
@@ -59,6 +64,20 @@ impl Recorded {
         if self.from_ns == 0 {
             self.from_ns = now_ns;
         }
+    }
+
+    /// A thread began.
+    pub(crate) fn begin_thread(&mut self) {
+        self.add(Event::Thread);
+        if let Some(others) = self.ended.checked_sub(1) {
+            self.ended = others;
+            self.add(Event::Successor);
+        }
+    }
+
+    /// A thread ended.
+    pub(crate) fn end_thread(&mut self) {
+        self.ended += 1;
     }
 
     /// Something was recorded.
@@ -137,6 +156,19 @@ mod tests {
         record(&mut recorded, 1080, 1100, Event::Thread, 8);
         is(recorded.rate(Event::Thread), 8.0);
         is(recorded.rate(Event::Mapping), 1.0);
+    }
+
+    #[test]
+    fn threads_succeed_others_only_after_these_have_ended() {
+        let mut recorded = Recorded::default();
+        recorded.begin(100 * MS);
+        (0..1000).for_each(|_| recorded.begin_thread());
+        (0..10).for_each(|_| recorded.end_thread());
+        (0..30).for_each(|_| recorded.begin_thread());
+        (0..1020).for_each(|_| recorded.end_thread());
+        recorded.end(1100 * MS);
+        is(recorded.rate(Event::Thread), 1030.0);
+        is(recorded.rate(Event::Successor), 10.0);
     }
 
     #[test]

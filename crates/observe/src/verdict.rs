@@ -22,7 +22,7 @@ const LOCKS: f64 = 0.2;
 const LOCKS_OF_REST: f64 = 1.0 / 3.0;
 const LOCKS_AT_LEAST: f64 = 0.05;
 
-/// From so many threads a second, beginning them matters most.
+/// From so many threads a second that begin after others have ended, beginning them matters most.
 const THREADS: f64 = 200.0;
 
 /// Below this part of a processor, beginning to run is most of what a program did.
@@ -195,7 +195,8 @@ fn lost_at_locks(findings: &Findings, asleep: f64, meeting: f64) -> f64 {
 }
 
 fn threads(findings: &Findings) -> Option<(Cause, f64)> {
-    let rate = findings.threads_per_second;
+    // Many that begin at first, and go on, are no churn.
+    let rate = findings.successors_per_second;
     (rate >= THREADS).then_some((Cause::ThreadChurn, rate / THREADS))
 }
 
@@ -562,7 +563,7 @@ mod tests {
         assert_eq!(cause(&seen), Cause::Idle);
         let unseen = Findings { unseen_seconds: 4.0, ..seen.clone() };
         assert!(idle(&unseen).is_none() && idle(&seen).is_some());
-        let begun = Findings { threads_per_second: 2.0 * THREADS, ..seen };
+        let begun = Findings { successors_per_second: 2.0 * THREADS, ..seen };
         assert_eq!(cause(&begun), Cause::ThreadChurn);
     }
 
@@ -584,8 +585,15 @@ mod tests {
 
     #[test]
     fn threads_that_begin_all_the_time_are_noticed() {
-        let churn = Findings { threads_per_second: 5000.0, ..computing() };
+        let churn =
+            Findings { threads_per_second: 5000.0, successors_per_second: 4990.0, ..computing() };
         assert_eq!(cause(&churn), Cause::ThreadChurn);
+    }
+
+    #[test]
+    fn threads_that_begin_at_first_and_go_on_are_no_churn() {
+        let burst = Findings { threads_per_second: 300.0, ..computing() };
+        assert_eq!(cause(&burst), Cause::Computing);
     }
 
     #[test]
