@@ -109,10 +109,25 @@ pub struct AllocationCalls {
     pub live_bytes: Option<u64>,
 }
 
+/// One address in so many is followed.
+const FOLLOWED: f64 = 16.0;
+
+/// From this part of the objects freed on, those that were followed stand for them.
+const REPRESENTED: f64 = 0.5;
+
 impl AllocationCalls {
-    /// The part of the objects that another thread frees than asked for them.
+    /// The part of the objects that another thread frees than asked for them; `None` where those
+    /// that were followed do not stand for the others.
     pub fn elsewhere_share(&self) -> Option<f64> {
-        (self.followed > 0).then(|| self.elsewhere as f64 / self.followed as f64)
+        let stand = self.followed > 0 && self.represented() >= REPRESENTED;
+        stand.then(|| self.elsewhere as f64 / self.followed as f64)
+    }
+
+    /// The part of the objects freed that those which were followed stand for. Addresses are
+    /// followed, not objects: where few are used again and again, it may be any.
+    pub fn represented(&self) -> f64 {
+        let ratio = self.followed as f64 * FOLLOWED / self.frees.max(1) as f64;
+        ratio.min(ratio.max(1e-9).recip())
     }
 
     /// The part of the bytes given that nobody had asked for.

@@ -9,6 +9,9 @@ use crate::words::{held_bytes, mebibytes, percent, rate, share};
 /// What would tell who frees what.
 const COUNT: &str = "freehold diagnose --count -- CMD, which slows the command down a little";
 
+/// Fewer objects freed than this may hardly have one among them that was followed.
+const FEW_FREES: u64 = 1000;
+
 const HEAPS: &str = "the heaps, read or asked for";
 
 /// A number that was had.
@@ -168,7 +171,12 @@ fn faults(findings: &Findings) -> Known {
 
 fn elsewhere(findings: &Findings) -> Result<Known, &'static str> {
     let counted = findings.counted.ok_or(COUNT)?;
-    let value = counted.elsewhere_share().ok_or("let it run until it has freed more")?;
+    let value = counted.elsewhere_share().ok_or(if counted.frees < FEW_FREES {
+        "let it run until it has freed more"
+    } else {
+        "freehold sizes -- CMD, which follows all objects: the program uses so few addresses again \
+         and again that one in 16 does not stand for the others"
+    })?;
     Ok(Known {
         value,
         words: format!(
@@ -177,7 +185,11 @@ fn elsewhere(findings: &Findings) -> Result<Known, &'static str> {
             rate(share(counted.frees as f64, findings.seconds), "freed")
         ),
         source: "one address in 16, followed",
-        precision: within(value, counted.followed),
+        precision: {
+            // Of those that nothing stands for, all may be of the rarer kind.
+            let unknown = (1.0 - counted.represented()) * value.max(1.0 - value);
+            within_more(value, counted.followed, unknown)
+        },
     })
 }
 
@@ -231,10 +243,16 @@ fn held(findings: &Findings) -> Result<Known, &'static str> {
 
 /// How precise a share is that was found by so many looks: one standard deviation.
 fn within(share: f64, looks: u64) -> String {
+    within_more(share, looks, 0.0)
+}
+
+/// The same, and so much more.
+fn within_more(share: f64, looks: u64, more: f64) -> String {
     let looks_at_least = looks.max(1) as f64;
     let share = share.clamp(0.0, 1.0);
     // A share of nothing, or of everything, is not exact either.
     let deviation = (share * (1.0 - share) / looks_at_least).sqrt().max(1.0 / looks_at_least);
+    let deviation = deviation + more;
     format!("within {:.1} points, by {looks} looks", deviation.min(1.0) * 100.0)
 }
 
@@ -269,7 +287,8 @@ mod tests {
 
     #[test]
     fn every_number_has_a_source_and_a_precision_or_a_remedy() {
-        let counted = AllocationCalls { followed: 50, elsewhere: 10, ..AllocationCalls::default() };
+        let counted =
+            AllocationCalls { frees: 800, followed: 50, elsewhere: 10, ..Default::default() };
         let heap =
             HeapContents { used_bytes: 40 << 20, free_bytes: 30 << 20, ..HeapContents::default() };
         let all = Findings { counted: Some(counted), heap: Some(heap), ..findings() };
@@ -283,6 +302,23 @@ mod tests {
         assert_eq!(unknown.len(), known.len());
         for charge in &unknown {
             assert!(charge.value.is_none() && charge.remedy.is_some(), "{charge:?}");
+        }
+    }
+
+    #[test]
+    fn followed_objects_that_do_not_stand_for_the_others_tell_nothing_of_them() {
+        let told = |frees, followed, elsewhere| {
+            let counted = AllocationCalls { frees, followed, elsewhere, ..Default::default() };
+            let told = charges(&Findings { counted: Some(counted), ..findings() }, Ok(()));
+            told.into_iter().find(|charge| charge.name == "frees_elsewhere").expect("there")
+        };
+        let even = told(16_000, 1000, 500);
+        assert_eq!(even.precision.expect("known"), "within 1.6 points, by 1000 looks");
+        let wide = told(20_000, 1000, 500);
+        assert_eq!(wide.precision.expect("known"), "within 11.6 points, by 1000 looks");
+        for few in [told(416_000, 600, 600), told(16_000, 9000, 9000)] {
+            assert_eq!(few.value, None);
+            assert!(few.remedy.expect("one").contains("freehold sizes"));
         }
     }
 

@@ -174,7 +174,7 @@ impl Diagnose {
             diagnosis.sources.push(Source::new(
                 "objects freed by another thread",
                 "one address in 16, followed",
-                "1/sqrt(objects followed)",
+                "1/sqrt(objects followed), and what these do not stand for",
             ));
         }
         if diagnosis.findings.heap.is_some() {
