@@ -2,10 +2,11 @@
 //! laboratory; this file only puts them into words.
 
 use std::io;
+use std::path::Path;
 
 use freehold_lab::diff::Discrepancy;
 use freehold_lab::grid::{Doubt, Ending};
-use freehold_lab::trace::Damage;
+use freehold_lab::trace::{Damage, TraceError};
 use freehold_lab::{Concern, KNOWN, Surroundings, compare};
 use freehold_model::{Allocator, ComparePlan, GridDocument, GridPlan, Measure, PairsParams, Plan};
 use freehold_report::in_unit;
@@ -87,6 +88,19 @@ pub(crate) fn salvaged(places: usize, first: &Damage) -> String {
 /// What to do about a trace that somebody else is recording into.
 pub(crate) fn another_trace() -> &'static str {
     "write another trace with --output FILE, or wait until that recording has ended"
+}
+
+/// What is said where files may not be as long as a trace was to be.
+pub(crate) fn short_files(bytes: u64) -> String {
+    format!("files may not be longer here (ulimit -f): the trace is limited to {} MiB", bytes >> 20)
+}
+
+/// What is said of a trace that could not be sealed.
+pub(crate) fn unsealed(path: &Path, error: &TraceError) -> String {
+    format!(
+        "{} could not be sealed ({error}): it stays as the command has left it, and can be read",
+        path.display()
+    )
 }
 
 /// What a trace says that was not sealed.

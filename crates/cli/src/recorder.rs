@@ -1,13 +1,14 @@
 //! Running a command with its allocation calls recorded, and reading traces. It must not know what
 //! is made of a trace.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use std::{env, fs};
 
 use clap::Args;
 use freehold_lab::child::Runner;
@@ -50,7 +51,15 @@ pub(crate) struct Recorded {
     /// Processor time that it and what it started have used.
     pub(crate) processor_seconds: f64,
     /// The trace, locked until it has been read.
-    _sealed: File,
+    _draft: Draft,
+    sealed: Option<File>,
+}
+
+impl Recorded {
+    /// Whether the trace could be sealed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
+    }
 }
 
 impl RecorderArgs {
@@ -66,6 +75,9 @@ impl RecorderArgs {
             .split_first()
             .ok_or_else(|| Failure::new(Exit::Usage, "no command is given"))?;
         let mut armed = Armed::new(name, self.allocator.as_deref(), path, self.limit)?;
+        if let Some(bytes) = armed.draft.shortened() {
+            ui::warn(&advice::short_files(bytes));
+        }
         let mut prepared = Command::new(name);
         prepared.args(arguments);
         armed.apply(&mut prepared);
@@ -77,8 +89,17 @@ impl RecorderArgs {
         armed.draft.keep();
         let status = attendant.wait(&mut child)?;
         let processor_seconds = machine::children_seconds() - before;
-        let sealed = armed.draft.seal().map_err(|error| unreadable(path, &error))?;
-        Ok(Recorded { status, processor_seconds, _sealed: sealed })
+        let sealed = match armed.draft.seal() {
+            Ok(sealed) => Some(sealed),
+            // What was recorded is there nevertheless, and the command has ended as it has.
+            Err(error @ TraceError::Read(_)) => {
+                ui::warn(&advice::unsealed(path, &error));
+                None
+            }
+            Err(error) => return Err(unreadable(path, &error)),
+        };
+        let Armed { draft, .. } = armed;
+        Ok(Recorded { status, processor_seconds, _draft: draft, sealed })
     }
 }
 
@@ -217,6 +238,16 @@ impl TraceArgs {
         let chosen = freehold_lab::trace::busiest(&all).cloned();
         chosen.ok_or_else(|| nothing_recorded(path))
     }
+}
+
+/// The kernel's unit of what a file takes on the disk.
+const SECTOR: u64 = 512;
+
+/// What a trace takes on the disk. One that is not sealed has its full size from the beginning, most
+/// of which is a hole.
+pub(crate) fn file_bytes(trace: &Trace, path: &Path) -> Result<u64, Failure> {
+    let data = fs::metadata(path).map_err(|error| unreadable(path, &error.into()))?;
+    Ok(if trace.is_sealed() { data.len() } else { data.blocks() * SECTOR })
 }
 
 /// A trace could not be used.

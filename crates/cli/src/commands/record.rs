@@ -5,14 +5,13 @@ mod running;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::{fs, io};
 
 use clap::Args;
 use freehold_lab::trace::{Tolerance, Trace, busiest, recording};
 use freehold_model::{ProcessRecording, RecordDocument, RecordingCost};
 
 use crate::exit::{Exit, Failure};
-use crate::recorder::{Recorded, RecorderArgs, nothing_recorded, unreadable};
+use crate::recorder::{Recorded, RecorderArgs, file_bytes, nothing_recorded, unreadable};
 use crate::start;
 use crate::ui::Ui;
 use crate::{advice, ui};
@@ -112,14 +111,14 @@ impl Record {
     fn document(&self, ui: Ui, recorded: &Recorded) -> Result<RecordDocument, Failure> {
         let path = &self.output;
         let read = |error| unreadable(path, &error);
-        let trace = Trace::open(path, Tolerance::None).map_err(read)?;
+        // What could not be sealed is as the command has left it, perhaps half-written.
+        let tolerance = if recorded.is_sealed() { Tolerance::None } else { Tolerance::Salvage };
+        let trace = Trace::open(path, tolerance).map_err(read)?;
         if trace.had_no_space() {
             ui::warn(advice::no_space());
         } else if trace.was_full() {
             ui::warn(advice::full());
         }
-        let size = fs::metadata(path).map(|data| data.len());
-        let size = size.map_err(|error: io::Error| read(error.into()))?;
         let processes = recording(&trace).map_err(read)?;
         let cost = self.cost(ui, &trace, recorded, &processes);
         Ok(RecordDocument {
@@ -127,7 +126,7 @@ impl Record {
             exit_status: recorded.status.code(),
             signal: recorded.status.signal(),
             file: path.to_string_lossy().into_owned(),
-            file_bytes: size,
+            file_bytes: file_bytes(&trace, path)?,
             limit_bytes: trace.limit(),
             processes,
             absent_processes: trace.absent_processes(),

@@ -263,6 +263,67 @@ fn a_program_that_forbids_itself_all_but_memory_is_recorded_and_so_is_its_child(
 }
 
 #[test]
+fn a_trace_that_cannot_be_sealed_is_kept_as_it_is_and_the_command_ends_as_it_does() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    // Sealing writes there.
+    fs::create_dir(workshop.path("trace.sealing")).expect("made");
+    let recorded = workshop.record(&["--limit", "16M"], &[&program, "2", "kill", "3000"]);
+    assert_eq!(recorded.output.status.signal(), Some(9), "{}", recorded.errors());
+    assert!(recorded.errors().contains("could not be sealed"), "{}", recorded.errors());
+    recorded.is_exact();
+    assert!(recorded.document["file_bytes"].as_u64() < Some(4 << 20), "{}", recorded.document);
+    run(&["sizes", &recorded.trace.to_string_lossy()]).with(0);
+}
+
+/// On a file system of two megabytes, which who is root in a namespace of its own can make.
+#[test]
+fn a_disk_that_is_full_costs_the_rest_of_the_trace_and_nothing_else() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\nstatic void *all[600000];\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 600000; i++) all[i] = malloc(16 + i % 200);\n\
+                  for (int i = 0; i < 600000; i++) free(all[i]);\n\
+                  return 7;\n}\n";
+    let Some(program) = workshop.compile("much", source, &["-O0"]) else { return };
+    let disk = workshop.path("disk");
+    fs::create_dir(&disk).expect("made");
+    let script = "mount -t tmpfs -o size=2m none \"$1\" || exit 99
+                  \"$0\" record --no-overhead -o \"$1/trace\" -- \"$2\"";
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    unshared.arg(env!("CARGO_BIN_EXE_freehold")).args([&disk, &program]);
+    let ended = match unshared.output() {
+        Ok(output) => Ended::from(output),
+        Err(error) => return skipped(&format!("unshare: {error}")),
+    };
+    if matches!(ended.code, Some(1 | 99)) && !ended.err.contains("freehold") {
+        return skipped(&ended.err);
+    }
+    let ended = ended.with(7);
+    assert!(ended.err.contains("no room for the trace"), "{}", ended.err);
+    assert!(ended.err.contains("could not be sealed"), "{}", ended.err);
+    assert!(ended.err.contains("calls that there was no room for"), "{}", ended.err);
+}
+
+#[test]
+fn where_files_may_not_be_long_the_trace_is_limited_to_that() {
+    let directory = directory();
+    let trace = directory.path().join("trace");
+    let record = |kibibytes: &str| {
+        let script = format!("ulimit -f {kibibytes}; exec \"$0\" record --no-overhead -o \"$@\"");
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_freehold")]).arg(&trace).args(["--", "ls"]);
+        shell.output().map(Ended::from)
+    };
+    let Ok(ended) = record("4096") else { return skipped("no bash") };
+    let ended = ended.with(0);
+    assert!(ended.err.contains("limited to 4 MiB"), "{}", ended.err);
+    let ended = record("100").expect("as before").with(125);
+    assert!(ended.err.contains("102400 bytes") && ended.err.contains("ulimit -f"), "{}", ended.err);
+}
+
+#[test]
 fn the_command_keeps_its_streams_its_status_and_its_signal() {
     let directory = directory();
     let trace = directory.path().join("trace");

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use freehold_trace::file::{Header, LEAST_CAPACITY, MAGIC, UNIT};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ahead::Ahead;
@@ -28,6 +29,7 @@ pub struct Draft {
     /// Where the trace is whose place it takes, until it is known that it is wanted.
     former: Option<PathBuf>,
     is_kept: bool,
+    shortened: Option<u64>,
     /// Makes pages of it as long as programs are recorded.
     pub(super) ahead: Option<Ahead>,
 }
@@ -36,7 +38,12 @@ impl Draft {
     /// Makes the file, which will not grow beyond `limit` bytes, at least [`LEAST_LIMIT`]. It
     /// takes the place of another trace that nobody is recording into, and of nothing else.
     pub fn create(path: &Path, limit: u64) -> io::Result<Self> {
-        let capacity = limit.max(LEAST_LIMIT) / UNIT as u64 * UNIT as u64;
+        let longest = longest_file();
+        if longest < LEAST_LIMIT {
+            let message = format!("files may not be longer than {longest} bytes here (ulimit -f)");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        let capacity = limit.clamp(LEAST_LIMIT, longest) / UNIT as u64 * UNIT as u64;
         // Locked until its place is taken: of two that want it, one is refused.
         let _locked = former(path)?;
         let aside = beside(path, ".before");
@@ -47,14 +54,20 @@ impl Draft {
         };
         match create_new(path, capacity) {
             Ok((path, file)) => {
+                let shortened = (longest < limit).then_some(capacity);
                 let ahead = file.try_clone().ok().map(|file| Ahead::begin(file, capacity));
-                Ok(Self { path, file, former, is_kept: false, ahead })
+                Ok(Self { path, file, former, is_kept: false, shortened, ahead })
             }
             Err(error) => {
                 withdraw(path, former.as_deref());
                 Err(error)
             }
         }
+    }
+
+    /// What it will not grow beyond, if files may not be as long here as the limit.
+    pub fn shortened(&self) -> Option<u64> {
+        self.shortened
     }
 
     /// The command has been started: from now on this is the trace of that name.
@@ -108,6 +121,11 @@ fn create_new(path: &Path, capacity: u64) -> io::Result<(PathBuf, File)> {
     // The rest is a hole, which takes no room on the disk before it is written to.
     file.set_len(capacity)?;
     Ok((fs::canonicalize(path)?, file))
+}
+
+/// How long files may be here. Who makes one longer is ended by a signal.
+fn longest_file() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 /// The trace, or the empty file, that a new trace replaces, locked; `None` if there is nothing. An

@@ -1,9 +1,7 @@
 //! `freehold record -p`: what has been recorded until now of a process that runs. That is possible
 //! of one that `record` has started; of any other this says why it is not, and what is.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use freehold_lab::process;
 use freehold_lab::trace::{self, Trace};
@@ -12,10 +10,7 @@ use freehold_model::{ProcessReport, RecordDocument};
 use crate::advice;
 use crate::commands::which::cannot_look;
 use crate::exit::{Exit, Failure};
-use crate::recorder::{TraceArgs, unreadable};
-
-/// The kernel's unit of what a file takes on the disk.
-const SECTOR: u64 = 512;
+use crate::recorder::{TraceArgs, file_bytes, unreadable};
 
 /// What has been recorded of the process.
 pub(super) fn document(pid: u32) -> Result<RecordDocument, Failure> {
@@ -42,13 +37,12 @@ fn of(trace: &Trace, pid: u32, path: &Path) -> Result<RecordDocument, Failure> {
     let numbers = trace.processes().filter(|(_, process)| process.pid == pid);
     let processes: Result<_, _> =
         numbers.map(|(number, _)| trace::totals(trace, number).map_err(read)).collect();
-    let taken = fs::metadata(path).map(|data| data.blocks() * SECTOR);
     Ok(RecordDocument {
         command: Vec::new(),
         exit_status: None,
         signal: None,
         file: path.to_string_lossy().into_owned(),
-        file_bytes: taken.map_err(|error: io::Error| read(error.into()))?,
+        file_bytes: file_bytes(trace, path)?,
         limit_bytes: trace.limit(),
         processes: processes?,
         // Of which process they are is not known.
