@@ -189,7 +189,9 @@ fn register(thread: &mut Thread, parent: Option<(u32, usize, u64)>) -> bool {
             let theirs = unsafe { bytes_at(described, process::BYTES) };
             // The texts are the same, and no call is made for them that a filter may forbid.
             bytes[process::ALLOCATOR..].copy_from_slice(&theirs[process::ALLOCATOR..]);
-            put(bytes, process::PID, &freehold_sys::process::process_id().to_le_bytes());
+            let pid = freehold_sys::process::process_id();
+            thread.is_first_of(pid);
+            put(bytes, process::PID, &pid.to_le_bytes());
             put(bytes, process::PARENT_PID, &theirs[process::PID..][..size_of::<u32>()]);
             put(bytes, process::FORKED_FROM, &(parent + 1).to_le_bytes());
             put(bytes, process::FORK_CLOCK, &fork_clock.to_le_bytes());

@@ -80,6 +80,11 @@ impl Thread {
         self.kernel_thread
     }
 
+    /// The thread is the first of this process, and has its number.
+    pub(crate) fn is_first_of(&mut self, process: u32) {
+        self.kernel_thread = process;
+    }
+
     /// Gives up a place that was another process's: this one is a copy of it.
     pub(crate) fn leave(&mut self) {
         *self = Self {

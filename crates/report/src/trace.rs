@@ -40,7 +40,7 @@ pub fn recording(document: &RecordDocument) -> String {
     }
     if document.absent_processes > 0 {
         let number = count(document.absent_processes, "further process");
-        let _ = writeln!(text, "{number}: not recorded, since there was no room in the trace");
+        let _ = writeln!(text, "{number}: nothing of them is in the trace");
     }
     let recorded: u64 = processes.iter().map(|process| process.recorded_calls).sum();
     let _ = writeln!(
