@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -64,7 +64,7 @@ impl SubjectArgs {
         let Some((name, arguments)) = self.command.split_first() else { return Ok(None) };
         let program = launch::resolve(name).ok_or_else(|| start::not_found(name))?;
         let mut command = Command::new(name);
-        command.args(arguments).stdin(Stdio::null()).stdout(start::standard_output(&self.output)?);
+        command.args(arguments).stdout(start::standard_output(&self.output)?);
         if let Some(allocator) = &self.allocator {
             put_under(&mut command, &program, &Catalogue::new(&[])?.get(allocator)?)?;
         }
@@ -212,6 +212,13 @@ impl Subject {
         matches!(status, Some(Ok(Some(_))))
     }
 
+    /// Ends observing, and then fails if what was observed could not be shown: a command is not
+    /// left alone for that.
+    pub(crate) fn end_after(self, shown: Result<(), Failure>, ui: Ui) -> Result<Exit, Failure> {
+        let ended = self.end(ui);
+        shown.and(ended)
+    }
+
     /// Ends observing. A process that was there before goes on as it was; a command is waited for,
     /// since its end is ours, and ended before if we were interrupted.
     pub(crate) fn end(self, ui: Ui) -> Result<Exit, Failure> {
@@ -221,9 +228,9 @@ impl Subject {
         let waiting = |error: io::Error| Failure::error("cannot wait for the command", &error);
         if child.try_wait().map_err(waiting)?.is_none() {
             if interrupted {
-                terminate(&child);
+                terminate(child.id());
             } else {
-                ui.note("observing is over; waiting for the command to end");
+                ui.note(WAITING);
             }
         }
         let status = child.wait().map_err(waiting)?;
@@ -250,8 +257,12 @@ fn stop(pid: Pid) -> bool {
     kill_process(pid, Signal::STOP).is_ok() && waitid(WaitId::Pid(pid), options).is_ok()
 }
 
-fn terminate(child: &Child) {
-    if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+/// Said before a command is waited for that is no longer observed.
+pub(crate) const WAITING: &str = "observing is over; waiting for the command to end";
+
+/// Ends a child of ours that has not been waited for.
+pub(crate) fn terminate(pid: u32) {
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         // It may have ended a moment ago; then there is nobody to tell.
         let _ = kill_process(pid, Signal::TERM);
     }

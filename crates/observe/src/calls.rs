@@ -2,8 +2,8 @@
 //! long they take.
 
 use std::collections::HashMap;
-use std::fs;
 use std::process::{Command, ExitStatus};
+use std::{fs, io};
 
 use freehold_model::{CallRow, Gap, Source, SyscallsReport, ThreadCalls};
 
@@ -75,6 +75,11 @@ impl Syscalls {
     /// How a command that was started ended: nothing while it runs.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.tracer.status()
+    }
+
+    /// Waits for a command that was started and is no longer observed.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.tracer.wait_for_the_end()
     }
 
     /// What was seen.

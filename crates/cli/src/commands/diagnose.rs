@@ -90,15 +90,15 @@ impl Diagnose {
         let compare =
             can_compare.then(|| format!("freehold compare -- {}", ui::shell_words(&words)));
         let found = Diagnosis { subject: words, allocator, compare, ..found };
-        if self.json {
-            ui::print_json(&found)?;
+        let shown = if self.json {
+            ui::print_json(&found)
         } else {
             for line in provenance(&found.sources, &[]) {
                 ui.note(&line);
             }
-            ui::print(&diagnosis(&found))?;
-        }
-        subject.end(ui)
+            ui::print(&diagnosis(&found))
+        };
+        subject.end_after(shown, ui)
     }
 }
 

@@ -97,12 +97,15 @@ impl Explain {
             return Err(Failure::new(Exit::Error, message).hint(advice::look_sooner()));
         }
         let counts = counter.as_ref().map(Counter::file);
-        let mut report = report(largest(subject.pid()), counts)?;
-        if let Err(reason) = asker {
-            report.missing.push(Gap::nowhere(&format!("what allocators say within it: {reason}")));
-        }
-        show(&report, self.json, ui)?;
-        subject.end(ui)
+        let report = report(largest(subject.pid()), counts).map(|mut report| {
+            if let Err(reason) = asker {
+                let what = format!("what allocators say within it: {reason}");
+                report.missing.push(Gap::nowhere(&what));
+            }
+            report
+        });
+        let shown = report.and_then(|report| show(&report, self.json, ui));
+        subject.end_after(shown, ui)
     }
 }
 

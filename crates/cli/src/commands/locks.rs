@@ -54,15 +54,15 @@ impl Locks {
         let duration = self.seconds.map(Duration::from_secs_f64);
         watching.watch(duration, &mut |_, pause| subject.pause(pause));
         let report = watching.report();
-        if self.json {
-            ui::print_json(&report)?;
+        let shown = if self.json {
+            ui::print_json(&report)
         } else {
             for line in provenance(&report.sources, &report.missing) {
                 ui.note(&line);
             }
             let detail = LocksDetail { rows: self.rows, frames: self.stacks };
-            ui::print(&locks(&report, detail))?;
-        }
-        subject.end(ui)
+            ui::print(&locks(&report, detail))
+        };
+        subject.end_after(shown, ui)
     }
 }

@@ -1,15 +1,17 @@
 //! `freehold syscalls`: which system calls a program makes, and how long they take.
 
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use freehold_model::SyscallsReport;
 use freehold_observe::calls::Syscalls as Watching;
 use freehold_report::{provenance, syscalls};
 
 use crate::args::parse_positive_seconds;
 use crate::exit::{Exit, Failure};
 use crate::start;
-use crate::subject::{SubjectArgs, Traced};
+use crate::subject::{SubjectArgs, Traced, WAITING, terminate};
 use crate::ui::{self, Ui};
 
 const EXAMPLES: &str = "\
@@ -44,6 +46,7 @@ pub(crate) struct Syscalls {
 impl Syscalls {
     pub(crate) fn execute(self, ui: Ui) -> Result<Exit, Failure> {
         let (traced, interrupt) = self.subject.to_be_traced()?;
+        let is_command = matches!(traced, Traced::Command(_));
         let mut watching = match traced {
             Traced::Command(command) => Watching::start(command),
             Traced::Process(pid) => Watching::attach(pid),
@@ -52,19 +55,36 @@ impl Syscalls {
         let end = self.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let is_time = || end.is_none_or(|end| Instant::now() < end);
         watching.watch(&mut || is_time() && !interrupt.has_come());
-        let report = watching.report();
-        if self.json {
-            ui::print_json(&report)?;
-        } else {
-            for line in provenance(&report.sources, &report.missing) {
-                ui.note(&line);
-            }
-            ui::print(&syscalls(&report, self.threads))?;
-        }
-        match watching.ended() {
-            _ if interrupt.has_come() => Ok(Exit::Interrupted),
+        let shown = self.show(&watching.report(), ui);
+        let interrupted = interrupt.has_come();
+        let status = is_command.then(|| wait(&mut watching, interrupted, ui)).transpose();
+        shown?;
+        match status? {
+            _ if interrupted => Ok(Exit::Interrupted),
             Some(status) => Ok(start::ended_as(status)),
             None => Ok(Exit::Success),
         }
     }
+
+    fn show(&self, report: &SyscallsReport, ui: Ui) -> Result<(), Failure> {
+        if self.json {
+            return ui::print_json(report);
+        }
+        for line in provenance(&report.sources, &report.missing) {
+            ui.note(&line);
+        }
+        ui::print(&syscalls(report, self.threads))
+    }
+}
+
+/// Waits for a command that is no longer traced to end, and ends it before if we were interrupted.
+fn wait(watching: &mut Watching, interrupted: bool, ui: Ui) -> Result<ExitStatus, Failure> {
+    if watching.ended().is_none() {
+        if interrupted {
+            terminate(watching.pid());
+        } else {
+            ui.note(WAITING);
+        }
+    }
+    watching.wait().map_err(|error| Failure::error("cannot wait for the command", &error))
 }

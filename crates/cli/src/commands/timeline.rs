@@ -67,10 +67,8 @@ impl Timeline {
         for line in provenance(&recorded.sources, &recorded.missing) {
             ui.note(&line);
         }
-        if let Some(path) = &self.json {
-            ui::save_json(path, &recorded)?;
-        }
-        ui::save(&self.svg, &timeline_svg(&recorded))?;
-        subject.end(ui)
+        let saved = self.json.as_ref().map_or(Ok(()), |path| ui::save_json(path, &recorded));
+        let saved = saved.and_then(|()| ui::save(&self.svg, &timeline_svg(&recorded)));
+        subject.end_after(saved, ui)
     }
 }

@@ -83,7 +83,8 @@ impl Top {
         let is_screen = !self.json && io::stdout().is_terminal() && io::stdin().is_terminal();
         let (subject, held) = self.subject.begin_held(|command| {
             if is_screen {
-                command.stderr(Stdio::null());
+                // The keys are ours, and so is what is to be seen.
+                command.stdin(Stdio::null()).stderr(Stdio::null());
             }
         })?;
         let by = match self.by {
@@ -93,15 +94,15 @@ impl Top {
         };
         let watching = Watching::of(subject.pid(), by).map_err(|error| subject.refused(&error))?;
         drop(held);
-        if is_screen {
-            let mut live = Live::open(&subject, self.sort, self.by)?;
-            self.intervals(watching, &mut live)?;
+        let shown = if is_screen {
+            let live = Live::open(&subject, self.sort, self.by);
+            live.and_then(|mut live| self.intervals(watching, &mut live))
         } else {
             let (is_json, sort) = (self.json, self.sort);
             let mut printed = Printed { ui, subject: &subject, is_json, sort, is_first: true };
-            self.intervals(watching, &mut printed)?;
-        }
-        subject.end(ui)
+            self.intervals(watching, &mut printed)
+        };
+        subject.end_after(shown, ui)
     }
 
     /// Shows the intervals that were asked for, until the process ends or the audience has had

@@ -12,7 +12,8 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use rustix::process::{Pid, getpid, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, getpid, kill_process, waitpid};
 
 use super::stop::{self, Phase, Stop};
 use crate::clock;
@@ -140,6 +141,19 @@ impl Tracer {
     /// How a command that was started ended: nothing while it runs.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         self.status
+    }
+
+    /// Waits for the process, a child of ours that is no longer traced, to end.
+    pub(crate) fn wait_for_the_end(&mut self) -> io::Result<ExitStatus> {
+        while self.status.is_none() {
+            let root = Pid::from_raw(self.root.cast_signed());
+            match waitpid(root, WaitOptions::empty()) {
+                Ok(Some((_, ended))) => self.status = Some(ExitStatus::from_raw(ended.as_raw())),
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.status.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Waits for a stop, but not for long.
