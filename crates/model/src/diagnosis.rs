@@ -205,6 +205,9 @@ pub struct Findings {
     /// Threads begun after others had ended, as many as these, a second.
     #[serde(default)]
     pub successors_per_second: f64,
+    /// Whether the process stood at the end, stopped by a signal or a debugger.
+    #[serde(default)]
+    pub is_stopped: bool,
     /// What the calls to `malloc` and its family came to, where they were counted.
     pub counted: Option<AllocationCalls>,
     /// Resident memory, in bytes, at equal distances of time.

@@ -2,6 +2,7 @@
 //! come to.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::charges::charges;
 use crate::explain::heap_contents;
 use crate::locks::Locks;
 use crate::memory::resident_bytes;
+use crate::proc::stat;
 use crate::profile::{Counting, Profile, Profiled};
 use crate::recorded::Event;
 use crate::target::TargetError;
@@ -43,6 +45,8 @@ const LOCKS: usize = 5;
 
 /// Observes a process.
 pub struct Diagnose {
+    pid: u32,
+    is_stopped: bool,
     locks: Locks,
     memory: Memory,
 }
@@ -50,7 +54,8 @@ pub struct Diagnose {
 impl Diagnose {
     /// Begins to observe a process.
     pub fn of(pid: u32) -> Result<Self, TargetError> {
-        Ok(Self { locks: Locks::counting(pid, Counting::Calls)?, memory: Memory::default() })
+        let locks = Locks::counting(pid, Counting::Calls)?;
+        Ok(Self { pid, is_stopped: false, locks, memory: Memory::default() })
     }
 
     /// Observes for this long, or until nothing is left to observe, or `pause`, which waits for
@@ -60,12 +65,14 @@ impl Diagnose {
         duration: Option<Duration>,
         pause: &mut dyn FnMut(Duration) -> ControlFlow<()>,
     ) {
-        let Self { locks, memory } = self;
+        let Self { locks, memory, .. } = self;
         locks.watch(duration, &mut |processes, time| {
             memory.look(processes);
             pause(time)
         });
         memory.look_last();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        self.is_stopped = stat::parse(&stat).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     }
 
     /// What it comes to, with what is known besides of the calls to the allocator.
@@ -123,6 +130,7 @@ impl Diagnose {
             faults_per_second: per_second(total.minor_faults as f64),
             resident_bytes: self.memory.points.clone(),
             heap: self.memory.heap,
+            is_stopped: self.is_stopped,
             ..Findings::default()
         };
         if let Some(profiled) = profiled {

@@ -92,6 +92,8 @@ pub(crate) fn judge(findings: &Findings) -> (Cause, Confidence) {
 fn is_enough(cause: Cause, findings: &Findings) -> bool {
     match cause {
         Cause::TooShort | Cause::TooFewLooks => false,
+        // It does nothing because it may not.
+        Cause::Idle if findings.is_stopped => false,
         Cause::AllocatorContention | Cause::OtherLock => findings.looks >= FEW,
         // Counted, and compared with ticks of the clock.
         Cause::PageFaults | Cause::MappingStorm | Cause::AdviceStorm => {
@@ -553,6 +555,8 @@ mod tests {
     fn a_program_with_nothing_to_do_is_idle_and_one_that_ended_at_once_too_short() {
         let idle = Findings { user_seconds: 0.01, starved_seconds: 0.0, ..computing() };
         assert_eq!(judge(&idle), (Cause::Idle, Confidence::High));
+        let stopped = Findings { is_stopped: true, ..idle };
+        assert_eq!(judge(&stopped), (Cause::Idle, Confidence::Low));
         let short = Findings { seconds: 0.1, ..computing() };
         assert_eq!(judge(&short), (Cause::TooShort, Confidence::Low));
     }

@@ -12,6 +12,9 @@ pub(crate) fn summary(diagnosis: &Diagnosis) -> String {
         Confidence::Medium => " This is probable rather than certain.",
         Confidence::Low => " There was too little to see to be sure.",
     };
+    if diagnosis.cause == Cause::Idle && findings.is_stopped {
+        return "Nothing can be said: a signal or a debugger has stopped the process.".to_owned();
+    }
     format!("{} {}{sure}", verdict(diagnosis.cause), detail(diagnosis.cause, findings, diagnosis))
 }
 

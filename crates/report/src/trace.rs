@@ -43,13 +43,9 @@ pub fn recording(document: &RecordDocument) -> String {
         let _ = writeln!(text, "{number}: nothing of them is in the trace");
     }
     let recorded: u64 = processes.iter().map(|process| process.recorded_calls).sum();
-    let _ = writeln!(
-        text,
-        "{}: {}, {:.1} bytes a call",
-        document.file,
-        bytes(document.file_bytes),
-        document.file_bytes as f64 / recorded.max(1) as f64
-    );
+    let each = document.file_bytes as f64 / recorded as f64;
+    let each = if recorded > 0 { format!(", {each:.1} bytes a call") } else { String::new() };
+    let _ = writeln!(text, "{}: {}{each}", document.file, bytes(document.file_bytes));
     if let Some(measured) = &document.cost {
         cost(&mut text, measured);
     }
@@ -260,6 +256,23 @@ pub fn weights(document: &SizesDocument) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recording_without_calls_has_no_bytes_a_call() {
+        let document = RecordDocument {
+            command: Vec::new(),
+            exit_status: Some(0),
+            signal: None,
+            file: "trace".to_owned(),
+            file_bytes: 7272,
+            limit_bytes: 1 << 30,
+            processes: Vec::new(),
+            absent_processes: 2,
+            cost: None,
+        };
+        let text = recording(&document);
+        assert_eq!(text, "2 further processes: nothing of them is in the trace\ntrace: 7.1 KiB\n");
+    }
 
     #[test]
     fn amounts_have_the_unit_that_suits_them() {

@@ -1,10 +1,11 @@
 //! `freehold diagnose`: whether the allocator is the problem, and what is otherwise.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use freehold_lab::process;
-use freehold_model::Diagnosis;
+use freehold_model::{Diagnosis, Linkage, Provider};
 use freehold_observe::diagnose::Diagnose as Watching;
 use freehold_report::{diagnosis, provenance};
 
@@ -102,10 +103,36 @@ impl Diagnose {
     }
 }
 
+/// How the recorder's file is named, whatever its version.
+const RECORDER: &str = "libfreehold-recorder-";
+
+/// What the C library's allocator is called.
+const SYSTEM: &str = "system";
+
 /// The allocator that serves a process, with its version.
 pub(crate) fn allocator_of(pid: u32) -> Option<String> {
     let report = process::report(pid).ok()?;
-    let live = report.live.into_iter().next()?;
-    let family = live.family?;
-    Some(live.version.map_or(family.clone(), |version| format!("{family} {version}")))
+    let first = report.live.into_iter().next()?;
+    let name = Path::new(&first.path).file_name().unwrap_or_default();
+    let is_recorder = name.to_string_lossy().starts_with(RECORDER);
+    // The recorder passes calls on to the next that the loader finds, at last the C library.
+    let serving = match behind(report.idle) {
+        _ if !is_recorder => first,
+        Some(next) => next,
+        None => return Some(SYSTEM.to_owned()),
+    };
+    let family = serving.family?;
+    Some(serving.version.map_or(family.clone(), |version| format!("{family} {version}")))
+}
+
+/// The first of these that the loader binds calls to.
+fn behind(providers: Vec<Provider>) -> Option<Provider> {
+    let place = |provider: &Provider| match provider.linkage {
+        Linkage::Preloaded => 0,
+        Linkage::Linked => 1,
+        Linkage::CLibrary => 2,
+        Linkage::Static | Linkage::OpenedLater => 3,
+    };
+    let bound = providers.into_iter().filter(|provider| place(provider) < 3);
+    bound.min_by_key(place)
 }

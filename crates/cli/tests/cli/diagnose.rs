@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    directory, family, found, freehold, json, known, known_sources, run, skipped,
+    Waiting, directory, family, found, freehold, json, known, known_sources, run, signal, skipped,
 };
 
 /// For how many seconds a program runs: longer if the verdict was wrong, since a machine that is
@@ -303,4 +303,16 @@ fn memory_that_another_allocator_holds_is_told_where_it_is_asked() {
     let held = charge(&plain, "memory_held");
     assert!(held["value"].is_null(), "{held}");
     assert!(held["remedy"].as_str().is_some_and(|remedy| remedy.contains("--ask")), "{held}");
+}
+
+#[test]
+fn a_process_that_is_stopped_is_not_said_to_have_nothing_to_do() {
+    let cat = Waiting::start(&mut Command::new("cat"));
+    let pid = cat.pid();
+    let number = pid.parse().expect("a number");
+    signal(number, "STOP");
+    let found = run(&["diagnose", "--seconds", "1", "-p", &pid]);
+    signal(number, "CONT");
+    let found = found.with(0);
+    assert!(found.out.contains("has stopped the process"), "{}", found.out);
 }

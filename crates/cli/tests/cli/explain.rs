@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Waiting, compiled, directory, family, found, freehold, json, known, own_program, run, signal,
-    skipped,
+    Waiting, compiled, directory, family, found, freehold, json, known, other_libraries,
+    own_program, run, signal, skipped,
 };
 
 /// A process that is ended with the test.
@@ -143,6 +143,22 @@ fn what_huge_pages_keep_for_nothing_is_told_and_stacks_are_found() {
     let part = |name: &str| slack[name].as_f64().unwrap_or_else(|| panic!("{report:#}"));
     // Of each but a page or two, at the beginning, nothing was written.
     assert!(part("unused_bytes") >= 0.9 * part("examined_bytes"), "{report:#}");
+}
+
+#[test]
+fn the_allocator_is_known_while_its_calls_are_counted() {
+    let allocator = |more: &[&str]| {
+        let words = [&["explain", "--json", "--after", "0.3"], more, &["--", "sleep", "1"]];
+        let report = json(&run(&words.concat()).with(0).out);
+        report["allocator"].as_str().unwrap_or("unknown").to_owned()
+    };
+    let plain = allocator(&[]);
+    assert!(plain.starts_with("system "), "{plain}");
+    // Whose version is not looked for.
+    assert_eq!(allocator(&["--count"]), "system");
+    let Some((name, library)) = other_libraries().into_iter().next() else { return };
+    let counted = allocator(&["--count", "-a", &library]);
+    assert!(counted.starts_with(family(&name)), "{counted}, not {name}");
 }
 
 #[test]
