@@ -3,12 +3,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, io};
 
 use clap::Args;
 use freehold_lab::child::Runner;
