@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 
 /// How often a waiting parent looks whether it was told to give up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -66,6 +68,13 @@ impl Lifetime {
     pub(crate) fn has_ended(&self) -> io::Result<bool> {
         let looking = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.pid), looking)?.is_some())
+    }
+
+    /// Ends the child, which must lead a group and still be there for whoever waits, and everybody
+    /// whom it has left in that group.
+    pub(crate) fn end_group(&self) {
+        // They may have ended by themselves in the meantime, which is as good.
+        let _ = kill_process_group(self.pid, Signal::KILL);
     }
 }
 

@@ -4,8 +4,10 @@
 use std::fs;
 use std::io::BufReader;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -275,6 +277,70 @@ fn an_interrupt_keeps_and_prints_what_was_measured() {
     let document = json(&read(&path));
     assert_eq!(document["complete"], false);
     assert!((4..2000).contains(&trials(&document).len()), "{}", trials(&document).len());
+}
+
+#[test]
+fn an_interrupt_from_the_terminal_spares_what_is_run_around_the_command() {
+    let directory = directory();
+    let path = |name: &str| directory.path().join(name);
+    let (begun, cleaned, stored) = (path("begun"), path("cleaned"), path("partial.json"));
+    let prepare = format!("touch {}; sleep 0.5; true", begun.display());
+    let cleanup = format!("sleep 0.5; touch {}", cleaned.display());
+    let around = ["--prepare", &prepare, "--cleanup", &cleanup, "--json", &text(&stored)];
+    let mut child = freehold()
+        .args(["compare", "-a", "system", "-w", "0", "-r", "1000"])
+        .args(around)
+        .args(["--", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .expect("started");
+    while !begun.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The terminal sends it to everybody in the group.
+    let group = format!("-{}", child.id());
+    let sent = Command::new("kill").args(["-INT", "--", &group]).status();
+    assert!(sent.expect("kill exists").success());
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert!(cleaned.exists());
+    let document = json(&read(&stored));
+    assert_eq!(trials(&document).len(), 1);
+    assert!(trials(&document)[0]["outcome"]["measured"].is_object(), "{document}");
+}
+
+#[test]
+fn a_second_interrupt_does_not_keep_the_command_from_being_cleaned_up_after() {
+    let directory = directory();
+    let (begun, cleaned) = (directory.path().join("begun"), directory.path().join("cleaned"));
+    let program = format!("touch {}; sleep 1000", begun.display());
+    let cleanup = format!("sleep 0.3; touch {}", cleaned.display());
+    let mut child = freehold()
+        .args(["compare", "-a", "system", "-w", "0", "--cleanup", &cleanup])
+        .args(["--", "sh", "-c", &program])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    while !begun.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(child.id(), "INT");
+    wait_for_line(&mut err, "stopping after the current run");
+    signal(child.id(), "INT");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert!(cleaned.exists());
+}
+
+#[test]
+fn a_server_is_not_asked_for_ever_whether_it_is_ready() {
+    let start = Instant::now();
+    let never = ["-a", "system", "--load", "true", "--ready", "sleep 1000", "--timeout", "0.2"];
+    let ended = compare(&[&never[..], &["--", "sleep", "1000"]].concat()).with(1);
+    assert!(ended.err.contains("did not become ready in time"), "{}", ended.err);
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use freehold_model::{Failure, FailureKind, Load, TrialOutcome, TrialRun, Usage, 
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::sampler::{Sampler, Samples};
+use self::shell::Rest;
 use self::tree::{Family, MARK};
 use crate::last_words::Tail;
 use crate::lifetime::{Lifetime, Wait};
@@ -141,12 +142,15 @@ impl TrialRunner {
         give_up: &AtomicBool,
         act: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let run = |what, command: &Option<String>| match command {
-            Some(command) => shell::run(what, command, self.timeout, give_up).map(drop),
+        let run = |what, command: &Option<String>, give_up| match command {
+            Some(command) => {
+                shell::run(what, command, Rest::GoesOn, self.timeout, give_up).map(drop)
+            }
             None => Ok(()),
         };
-        let done = run("--prepare", &job.prepare).and_then(|()| act());
-        let cleaned = run("--cleanup", &job.cleanup);
+        let done = run("--prepare", &job.prepare, give_up).and_then(|()| act());
+        // Whoever cannot wait for the run still wants to find things as they were.
+        let cleaned = run("--cleanup", &job.cleanup, &AtomicBool::new(false));
         done.and_then(|done| cleaned.map(|()| done))
     }
 
@@ -235,7 +239,7 @@ impl TrialRunner {
         server::wait_until_ready(load, server, self.timeout.min(READY_WITHIN), give_up)?;
         let since_start = || start.elapsed().as_secs_f64();
         let from = since_start();
-        let wall = shell::run("--load", &load.command, self.timeout, give_up)?;
+        let wall = shell::run("--load", &load.command, Rest::Ends, self.timeout, give_up)?;
         let to = from + wall.as_secs_f64();
         let settle = Duration::from_secs_f64(load.settle_seconds);
         let died = |error: io::Error| not_started(error.to_string());

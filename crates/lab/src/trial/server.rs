@@ -53,7 +53,7 @@ pub(super) fn wait_until_ready(
         if server.has_ended().unwrap_or(true) {
             return failed(FailureKind::Failed, "the server ended before it was ready");
         }
-        if is_ready(load) {
+        if is_ready(load, deadline.saturating_duration_since(Instant::now()), give_up) {
             return Ok(());
         }
         if give_up.load(Ordering::Relaxed) {
@@ -66,9 +66,9 @@ pub(super) fn wait_until_ready(
     }
 }
 
-fn is_ready(load: &Load) -> bool {
-    let port_is = load.port.is_none_or(answers);
-    port_is && load.ready.as_deref().is_none_or(shell::succeeds)
+fn is_ready(load: &Load, timeout: Duration, give_up: &AtomicBool) -> bool {
+    let succeeds = |command: &str| shell::succeeds(command, timeout, give_up);
+    load.port.is_none_or(answers) && load.ready.as_deref().is_none_or(succeeds)
 }
 
 fn answers(port: u16) -> bool {
