@@ -160,11 +160,10 @@ impl Runner {
         // for ever.
         let output = read_all(child.stdout.take());
         let errors = read_all(child.stderr.take());
-        let waited = Lifetime::of(child.id()).and_then(|life| life.wait(self.timeout, give_up));
-        if !matches!(waited, Ok(Wait::Ended)) {
-            // It may have ended by itself in the meantime, which is as good.
-            let _ = child.kill();
-        }
+        let life = Lifetime::of(child.id()).map_err(not_started)?;
+        let waited = life.wait(self.timeout, give_up);
+        // An allocator may have started somebody who holds the pipes open for ever.
+        life.end_group();
         let status = child.wait().map_err(not_started)?;
         let ended = Ended { status, output: join(output), errors: join(errors) };
         let failure = |kind, detail| Err(Failure { kind, detail });
@@ -246,6 +245,8 @@ fn verify(proof: &Proof, allocator: &Allocator, last_words: &str) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use freehold_model::{Library, Origin};
 
     use super::*;
@@ -293,6 +294,16 @@ mod tests {
         let failure = outcome_of("exec sleep 1000", Duration::from_millis(50));
         assert_eq!(failure.kind, FailureKind::TimedOut);
         assert_eq!(failure.detail, "took more than 0.05 s");
+    }
+
+    #[test]
+    fn a_child_is_not_waited_for_longer_because_it_has_left_somebody() {
+        let start = Instant::now();
+        let failure = outcome_of("sleep 37 & exit 3", LONG);
+        assert_eq!(failure.detail, "exit status 3");
+        let failure = outcome_of("sleep 37 & wait", Duration::from_millis(50));
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
