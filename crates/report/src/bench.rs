@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use freehold_model::{BenchDocument, CellSummary, Length, Outcome, PairsParams, Purpose};
 
-use crate::numbers::{mib, seconds};
+use crate::numbers::{intervals, mib, seconds};
 use crate::page::{self, Section};
 use crate::{failure, origin, tables};
 
@@ -115,9 +115,8 @@ fn overall(document: &BenchDocument) -> Option<Section> {
         return None;
     }
     let reference = &document.allocators[document.summary.reference].name;
-    let level = document.summary.overall.iter().map(|other| other.ratio.level);
-    let interval =
-        if level.fold(0.0, f64::max) > 0.0 { " In brackets: the 95 % interval." } else { "" };
+    let brackets = intervals(document.summary.overall.iter().map(|other| other.ratio.level));
+    let interval = brackets.map(|text| format!(" In brackets: {text}.")).unwrap_or_default();
     Some(Section {
         heading: format!("Speed relative to {reference}"),
         paragraph: format!(

@@ -7,10 +7,13 @@ use freehold_model::{
     TrialOutcome, Unit, Verdict,
 };
 
-use crate::numbers::{change, grouped, mib, percent, time};
+use crate::numbers::{change, grouped, intervals, mib, percent, time};
 use crate::page::{self, Section};
 use crate::table::{Align, Cell, Table, Tone};
 use crate::{failure, origin};
+
+/// The measures of the first table.
+const HEADLINES: [&str; 2] = ["wall", "rss.peak"];
 
 /// What stands in a cell without a number.
 const NOTHING: &str = "-";
@@ -85,17 +88,23 @@ fn headlines(document: &CompareDocument) -> Section {
     ));
     for cell in &document.summary.cells {
         let mut row = head(document, cell.case, cell.allocator);
-        for name in ["wall", "rss.peak"] {
+        for name in HEADLINES {
             row.extend(headline(cell, name));
         }
         table.push(row);
     }
+    let measures = document
+        .summary
+        .cells
+        .iter()
+        .flat_map(|cell| HEADLINES.iter().filter_map(|name| cell.measures.get(*name)?.ratio));
+    let brackets = intervals(measures.map(|ratio| ratio.level));
+    let brackets = brackets.map(|text| format!("; in brackets {text}")).unwrap_or_default();
     let paragraph = format!(
-        "{}\nMedian of {}. Changes are those within a round from {reference} to the other; in \
-         brackets the {} interval.",
+        "{}\nMedian of {}. Changes are those within a round from {reference} to the other\
+         {brackets}.",
         what(document),
         rounds(document),
-        percent(document.summary.level),
     );
     Section { heading: "Time and memory".to_owned(), paragraph, table: Some(table) }
 }

@@ -10,7 +10,7 @@ use freehold_model::{
 };
 
 use crate::bench::Detail;
-use crate::numbers::{change, grouped, mib, rate, ratio, seconds, time};
+use crate::numbers::{change, grouped, intervals, mib, rate, ratio, seconds, time};
 use crate::page::{self, Section};
 use crate::table::{Align, Cell, Table, Tone};
 use crate::tables::{BEST, TIED};
@@ -186,7 +186,9 @@ fn rounds(document: &GridDocument, harness: &str) -> String {
 
 /// Each allocator relative to the reference.
 fn overall(document: &GridDocument) -> Option<Section> {
-    let first = document.summary.overall.first()?;
+    if document.summary.overall.is_empty() {
+        return None;
+    }
     let columns = ["harness", "allocator", "speed", "peak memory", "memory after free"];
     let left = columns.map(|name| (name.to_owned(), Align::Left));
     let mut table = Table::new(left.into_iter().chain([("cases".to_owned(), Align::Right)]));
@@ -206,8 +208,10 @@ fn overall(document: &GridDocument) -> Option<Section> {
         ]);
     }
     let reference = document.allocators.get(document.summary.reference)?;
-    let level = first.speed.or(first.peak).map_or(0.0, |(_, ratio)| ratio.level);
-    let interval = if level > 0.0 { " In brackets: the 95 % interval." } else { "" };
+    let all = document.summary.overall.iter();
+    let means = all.flat_map(|own| [own.speed, own.peak, own.settled].into_iter().flatten());
+    let brackets = intervals(means.map(|(_, ratio)| ratio.level));
+    let interval = brackets.map(|text| format!(" In brackets: {text}.")).unwrap_or_default();
     Some(Section {
         heading: format!("Relative to {}", reference.name),
         paragraph: format!(

@@ -39,6 +39,22 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// What stands in brackets behind ratios whose intervals have these levels; nothing where none has
+/// an interval.
+pub(crate) fn intervals(levels: impl IntoIterator<Item = f64>) -> Option<String> {
+    let levels: Vec<f64> = levels.into_iter().filter(|level| *level > 0.0).collect();
+    let least = levels.iter().copied().min_by(f64::total_cmp)?;
+    let most = levels.iter().copied().max_by(f64::total_cmp)?;
+    // Rounded down: an interval holds the true value as often as it says, or more often.
+    let shown = |level: f64| (level * 100.0 + 1e-9).floor();
+    let (least, most) = (shown(least), shown(most));
+    Some(if least < most {
+        format!("intervals of {least} to {most} %, the less the fewer rounds there are")
+    } else {
+        format!("the {most} % interval")
+    })
+}
+
 /// A ratio with what is known of its accuracy.
 pub(crate) fn ratio(interval: &Interval) -> String {
     let Interval { estimate, low, high, level } = interval;
@@ -142,6 +158,15 @@ mod tests {
         assert_eq!(ratio(&interval), "1.50x (1.25 to 2.00)");
         interval.level = 0.0;
         assert_eq!(ratio(&interval), "1.50x");
+    }
+
+    #[test]
+    fn intervals_are_called_what_they_are() {
+        assert_eq!(intervals([0.0]), None);
+        assert_eq!(intervals([0.75, 0.0]).as_deref(), Some("the 75 % interval"));
+        assert_eq!(intervals([0.9986, 0.99]).as_deref(), Some("the 99 % interval"));
+        let both = intervals([0.95, 0.5]).expect("two levels");
+        assert!(both.starts_with("intervals of 50 to 95 %"), "{both}");
     }
 
     #[test]

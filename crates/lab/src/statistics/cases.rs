@@ -4,12 +4,13 @@ use freehold_model::Interval;
 
 use super::LEVEL;
 use super::bootstrap::Bootstrap;
-use super::median::median;
+use super::median::{extremes_level, median};
 use crate::random::Random;
 
 /// The geometric mean of ratios over several cases, each with its repeated paired ratios. The
 /// interval is a bootstrap that redraws the repetitions within each case: it covers the noise of
-/// the measurement, and says nothing of cases that were not measured.
+/// the measurement, and says nothing of cases that were not measured. With few repetitions it
+/// states a lower level: a bootstrap sees no noise beyond the extremes.
 pub fn geometric_mean(cases: &[Vec<f64>]) -> Option<Interval> {
     let cases: Vec<&Vec<f64>> = cases.iter().filter(|ratios| !ratios.is_empty()).collect();
     let mean = |logs: &[f64]| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
@@ -19,14 +20,16 @@ pub fn geometric_mean(cases: &[Vec<f64>]) -> Option<Interval> {
         return None;
     }
     let estimate = mean(&logs);
-    if cases.iter().all(|ratios| ratios.len() < 2) {
+    let fewest = cases.iter().map(|ratios| ratios.len()).min().unwrap_or_default();
+    let level = extremes_level(fewest).min(LEVEL);
+    if level <= 0.0 {
         return Some(Interval { estimate, low: estimate, high: estimate, level: 0.0 });
     }
     let (low, high) = Bootstrap::new().interval(LEVEL, |random| {
         let redrawn = cases.iter().filter_map(|ratios| log_median(&resample(ratios, random)));
         mean(&redrawn.collect::<Vec<_>>())
     });
-    Some(Interval { estimate, low, high, level: LEVEL })
+    Some(Interval { estimate, low, high, level })
 }
 
 fn resample(values: &[f64], random: &mut Random) -> Vec<f64> {
@@ -47,6 +50,15 @@ mod tests {
         assert!(close(interval.estimate, 1.0));
         assert!(close(interval.low, 1.0) && close(interval.high, 1.0));
         assert_eq!(geometric_mean(&[vec![], vec![]]), None);
+    }
+
+    #[test]
+    fn a_mean_of_few_rounds_states_the_level_that_their_extremes_have() {
+        let level = |rounds| geometric_mean(&vec![vec![1.1; rounds]; 17]).expect("cases").level;
+        assert!(close(level(1), 0.0) && close(level(2), 0.5) && close(level(3), 0.75));
+        assert!(close(level(6), LEVEL) && close(level(100), LEVEL));
+        let uneven = geometric_mean(&[vec![1.1; 10], vec![1.1]]).expect("two cases");
+        assert!(close(uneven.level, 0.0), "{uneven:?}");
     }
 
     #[test]

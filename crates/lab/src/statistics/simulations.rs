@@ -177,6 +177,28 @@ fn intervals_hold_the_true_ratio_as_often_as_they_say() {
     }
 }
 
+#[test]
+fn means_over_cases_hold_the_true_ratio_as_often_as_they_say() {
+    for cases in [1, 17] {
+        for rounds in [2, 3, 5, 8] {
+            let mean = |noise, seed| {
+                let mut machine = Machine::new(seed, noise, 1.3);
+                let ratios: Vec<_> = (0..cases).map(|_| machine.rounds(rounds)).collect();
+                geometric_mean(&ratios).expect("ratios")
+            };
+            let holds = |noise, seed| {
+                let mean = mean(noise, seed);
+                mean.low <= 1.3 && 1.3 <= mean.high
+            };
+            let level = mean(Noise::Normal, 0).level;
+            let held: u32 = SHAPES.into_iter().map(|noise| count(|seed| holds(noise, seed))).sum();
+            let all = COMPARISONS * SHAPES.len() as u32;
+            println!("{cases} cases, {rounds} rounds at {level}: {held} of {all}");
+            assert!(held >= count_at_least(all, level), "{cases} cases, {rounds} rounds: {held}");
+        }
+    }
+}
+
 /// Three standard deviations below what a count should be that `chance` decides.
 fn count_at_least(all: u32, chance: f64) -> u32 {
     let all = f64::from(all);
