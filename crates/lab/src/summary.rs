@@ -111,10 +111,10 @@ impl<'a> Table<'a> {
             let to_best = || paired_ratio(&self.ratios(cell.case, cell.allocator, best), LEVEL);
             let standing = if cell.allocator == best {
                 Standing::Best
-            } else if to_best().is_some_and(|ratio| ratio.leaves_open()) {
-                Standing::Tied
-            } else {
+            } else if to_best().is_some_and(|ratio| ratio.shows_difference(LEVEL)) {
                 Standing::Behind
+            } else {
+                Standing::Tied
             };
             cell.standing = Some(standing);
         }
@@ -185,10 +185,23 @@ pub(crate) mod tests {
 
     #[test]
     fn the_best_is_marked_and_one_that_wins_now_and_then_is_tied() {
-        let runs = runs(&[&[100.0, 110.0, 120.0], &[101.0, 108.0, 121.0], &[50.0, 51.0, 52.0]]);
+        let best = [100.0, 110.0, 120.0, 110.0, 120.0, 130.0];
+        let close = [101.0, 108.0, 121.0, 108.0, 121.0, 129.0];
+        let runs = runs(&[&best, &close, &best.map(|speed| speed / 2.0)]);
         let summary = summarise(&plan(), 3, 0, &runs);
         let standings: Vec<_> = summary.cells[..3].iter().map(|cell| cell.standing).collect();
         assert_eq!(standings, [Some(Standing::Best), Some(Standing::Tied), Some(Standing::Behind)]);
+    }
+
+    #[test]
+    fn too_few_rounds_put_nobody_behind() {
+        for rounds in 1..6 {
+            let speeds = [100.0; 5].map(|speed| [speed, speed * 0.9]);
+            let of = |which: usize| speeds[..rounds].iter().map(|own| own[which]).collect();
+            let (one, other): (Vec<f64>, Vec<f64>) = (of(0), of(1));
+            let summary = summarise(&plan(), 2, 0, &runs(&[&one, &other]));
+            assert_eq!(summary.cells[1].standing, Some(Standing::Tied), "{rounds} rounds");
+        }
     }
 
     #[test]

@@ -32,6 +32,11 @@ impl Interval {
     pub fn leaves_open(&self) -> bool {
         self.level > 0.0 && self.low <= 1.0 && 1.0 <= self.high
     }
+
+    /// Whether the interval, as a ratio of two values, shows at this level that they differ.
+    pub fn shows_difference(&self, level: f64) -> bool {
+        self.level >= level && !self.leaves_open()
+    }
 }
 
 /// Where an allocator stands within a case.
@@ -40,9 +45,9 @@ impl Interval {
 pub enum Standing {
     /// The greatest median.
     Best,
-    /// Not distinguishable from the best with the runs made.
+    /// Not distinguishable from the best with the runs made, of which there may be too few.
     Tied,
-    /// Behind.
+    /// Shown to be behind.
     Behind,
 }
 
