@@ -170,13 +170,15 @@ impl<O: Observer> Course<'_, O> {
         Ok(())
     }
 
-    /// Whether everything that a recommendation rests on is known well enough.
+    /// Whether everything that a recommendation rests on is known well enough. What failed is not
+    /// tried again, so its ratios will never be known better.
     fn is_precise(&self, precision: f64) -> bool {
         let Comparison { plan, allocators, reference, .. } = self.comparison;
         let summary = summarise(plan, allocators, *reference, &self.trials);
         let headlines = summary
             .cells
             .iter()
+            .filter(|cell| !self.failed.contains(&(cell.case, cell.allocator)))
             .flat_map(|cell| HEADLINES.iter().filter_map(|name| cell.measures.get(*name)?.ratio));
         headlines.into_iter().all(|ratio| is_within(&ratio, precision))
     }

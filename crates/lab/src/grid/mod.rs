@@ -208,9 +208,10 @@ impl<O: Observer> Course<'_, O> {
     }
 }
 
-/// Whether all ratios of a case are known this well.
+/// Whether all ratios of a case are known this well. What failed is not tried again, so its ratios
+/// will never be known better.
 fn is_precise(summary: &GridSummary, case: usize, precision: f64) -> bool {
-    let own = summary.cells.iter().filter(|cell| cell.case == case);
+    let own = summary.cells.iter().filter(|cell| cell.case == case && cell.failed == 0);
     let mut ratios = own.flat_map(|cell| [cell.gain, cell.peak_ratio].into_iter().flatten());
     ratios.all(|ratio| is_within(&ratio, precision))
 }
@@ -219,7 +220,7 @@ fn is_precise(summary: &GridSummary, case: usize, precision: f64) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use freehold_model::Better;
+    use freehold_model::{Better, Failure, FailureKind};
 
     use super::summary::tests::{case, runs};
     use super::*;
@@ -274,6 +275,11 @@ mod tests {
         assert!(is_precise(&summary, 0, 0.02));
         assert!(!is_precise(&summary, 1, 0.02));
         assert!(is_precise(&summary, 1, 1.0));
+        // What has failed will never be known better.
+        let failure = Failure { kind: FailureKind::Crashed, detail: String::new() };
+        let outcome = GridOutcome::Failed(failure);
+        all.push(GridRun { part: 0, case: 1, allocator: 1, round: 12, seconds: 1.0, outcome });
+        assert!(is_precise(&summarise(&plan, 2, 0, &all), 1, 0.02));
     }
 
     #[test]
