@@ -84,14 +84,17 @@ impl ProducerConsumer {
         while self.left[pair].load(Ordering::Relaxed) > 0 && !worker.is_stopped() {
             let mut held = worker.allocate(self.size)?;
             worker.fill(&mut held, self.size);
+            // Before it can be freed, and before the last may free them all: what is live is seen
+            // however few blocks there are.
+            let left = self.left[pair].load(Ordering::Relaxed);
+            if left == 1 || left.is_multiple_of(LOOK_EVERY) {
+                worker.session.look();
+            }
             while !self.boxes[pair].send(&mut held) {
                 if worker.is_stopped() {
                     return worker.free(&mut held);
                 }
                 thread::yield_now();
-            }
-            if self.left[pair].load(Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
-                worker.session.look();
             }
             // Release pairs with the acquire in `consume`: the block is there before it counts.
             self.left[pair].fetch_sub(1, Ordering::Release);
@@ -157,6 +160,16 @@ mod tests {
                 assert!(outcome.live.peak_bytes >= 15 * 64, "{:?}", outcome.live);
             }
             assert_eq!(outcome.live.end_bytes, 0);
+        }
+    }
+
+    #[test]
+    fn few_blocks_are_seen_to_be_live() {
+        for (items, live, least) in [("1", "1", 1), ("10", "1", 1), ("1000", "100000", 1000)] {
+            let outcome = run(&HARNESS, &[("items", items), ("live", live)]);
+            let peak = outcome.live.peak_bytes;
+            assert!(peak >= least * 64, "{items} blocks: {peak} bytes");
+            assert!(outcome.value.is_finite(), "{items} blocks: {}", outcome.value);
         }
     }
 }
