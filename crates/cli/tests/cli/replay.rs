@@ -105,6 +105,30 @@ fn the_allocator_sees_the_calls_that_were_recorded() {
 }
 
 #[test]
+fn what_realloc_is_asked_for_stays_a_call_of_it() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\n\
+                  void *volatile kept;\n\
+                  void *(*volatile resize)(void *, size_t) = realloc;\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 20000; i++) kept = resize(resize(NULL, 100), 0);\n}\n";
+    let Some(program) = workshop.compile("resizes", source, &["-O0"]) else { return };
+    let recorded = workshop.record(&[], &[&program.to_string_lossy()]);
+    let counts = workshop.path("replayed");
+    fs::write(&counts, [0; 56]).expect("written");
+    let output = freehold()
+        .args(["replay", "-r", "1", "--settle", "0", "-a"])
+        .arg(workshop.counter())
+        .arg(&recorded.trace)
+        .env("COUNTS", &counts)
+        .output()
+        .expect("started");
+    Ended::from(output).with(0);
+    let seen = Counts::read(&counts);
+    assert!(seen.realloc >= 40_000, "{seen:?}");
+}
+
+#[test]
 fn thousands_of_short_lived_threads_are_reproduced() {
     let Some(workshop) = Workshop::new() else { return };
     let Some(program) = workshop.calls() else { return };

@@ -118,8 +118,10 @@ impl Actor<'_> {
                 }
                 Step::ReallocNull { slot, size } => {
                     self.calls.realloc += 1;
+                    // The compiler would make a call of `malloc` of it.
+                    let null = hint::black_box(ptr::null_mut());
                     // SAFETY: null may be resized.
-                    let block = unsafe { libc::realloc(ptr::null_mut(), size as usize) };
+                    let block = unsafe { libc::realloc(null, size as usize) };
                     self.put(slot, block, 0, size)?;
                 }
                 Step::Realloc { from, to, size } => {
@@ -136,11 +138,13 @@ impl Actor<'_> {
                 Step::ReallocZero { slot } => {
                     self.calls.realloc += 1;
                     let block = self.take(slot)?;
+                    // The compiler would make a call of `free` of it, and of both.
+                    let nothing = hint::black_box(0);
                     // SAFETY: as above.
-                    let rest = unsafe { libc::realloc(block, 0) };
+                    let rest = unsafe { libc::realloc(block, nothing) };
                     // Some allocators give out a block of no bytes instead.
                     // SAFETY: null, or a block of ours.
-                    unsafe { libc::free(rest) };
+                    unsafe { libc::free(hint::black_box(rest)) };
                 }
                 Step::Free { slot } => {
                     self.calls.free += 1;
