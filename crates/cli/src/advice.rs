@@ -199,7 +199,7 @@ pub(crate) fn grid_doubt(doubt: &Doubt, document: &GridDocument) -> String {
             "{cells} of {of} results vary by more than a quarter between rounds, most of all {} \
              with {} ({:.0} % of its median); use --until 5%, or more --repeat, on a quiet machine",
             document.allocators[*allocator].name,
-            document.plan.cases[*case].name(),
+            document.plan.name(*case),
             worst * 100.0
         ),
         Doubt::Crowded { threads, cpus } => format!(
@@ -374,6 +374,17 @@ pub(crate) fn discrepancy(found: &Discrepancy, before: &str, after: &str) -> Str
             "the results are not about the same thing: {before} is about {first}, {after} about \
              {second}"
         ),
+        Discrepancy::OtherWork { parameter, before: first, after: second, cases } => {
+            let more = match cases.len() {
+                0 | 1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let case = cases.first().map(String::as_str).unwrap_or_default();
+            format!(
+                "{parameter} differs: {first} in {before}, {second} in {after} ({case}{more}); \
+                 that is other work, and may be all that changed"
+            )
+        }
         Discrepancy::Machine { what, before: first, after: second } => format!(
             "the {what} differs: {first} in {before}, {second} in {after}; that may be all that \
              changed"

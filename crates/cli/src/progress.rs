@@ -154,7 +154,7 @@ impl<'a> GridProgress<'a> {
     }
 
     fn title(&self, case: usize, allocator: usize) -> String {
-        format!("{}, {}", self.plan.cases[case].name(), self.allocators[allocator].name)
+        format!("{}, {}", self.plan.name(case), self.allocators[allocator].name)
     }
 }
 

@@ -28,6 +28,18 @@ pub struct Case {
     pub params: PairsParams,
 }
 
+impl Case {
+    /// The case in words that tell it from the others.
+    pub(crate) fn name(&self) -> String {
+        let Self { purpose, params: PairsParams { pairs, max_bytes, .. } } = self;
+        let harness = match purpose {
+            Purpose::Speed => "pairs",
+            Purpose::Retention => "pairs-memory",
+        };
+        format!("{harness} pairs={pairs} size={max_bytes}")
+    }
+}
+
 /// A case that was left out, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
@@ -133,19 +145,10 @@ impl PairsRun {
 
 impl Measured for BenchDocument {
     fn series(&self) -> Vec<Series> {
-        let name = |case: usize| {
-            let Case { purpose, params: PairsParams { pairs, max_bytes, .. } } =
-                &self.plan.cases[case];
-            let harness = match purpose {
-                Purpose::Speed => "pairs",
-                Purpose::Retention => "pairs-memory",
-            };
-            format!("{harness} pairs={pairs} size={max_bytes}")
-        };
         let runs = self.runs.iter().filter_map(|run| match &run.outcome {
             Outcome::Measured(measured) => Some((run.case, run.allocator, run.round, &**measured)),
             Outcome::Failed(_) => None,
         });
-        series_of(runs, &self.allocators, name, PairsRun::value)
+        series_of(runs, &self.allocators, |case| self.plan.cases[case].name(), PairsRun::value)
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocator::Allocator;
 use crate::bench::Failure;
-use crate::harness::{Better, HarnessRun, Metric, Params};
+use crate::harness::{Better, HarnessRun, Metric, ParamValue, Params};
 use crate::measure::{Measured, Series, common_value, series_of};
 use crate::provenance::Provenance;
 use crate::schema::Document;
@@ -26,10 +26,36 @@ pub struct GridCase {
 }
 
 impl GridCase {
-    /// The case in words that tell it from the others.
-    pub fn name(&self) -> String {
+    /// What is varied, in words.
+    fn name(&self) -> String {
         let size = self.size.map(|size| format!(" size={size}")).unwrap_or_default();
         format!("{} threads={}{size}", self.harness, self.threads)
+    }
+
+    /// Whether what is varied does not tell the two apart.
+    fn is_like(&self, other: &Self) -> bool {
+        let key = |case: &Self| (case.threads, case.size);
+        self.harness == other.harness && key(self) == key(other)
+    }
+}
+
+impl GridPlan {
+    /// A case in words that tell it from the others.
+    pub fn name(&self, case: usize) -> String {
+        let own = &self.cases[case];
+        let apart = self.sets_apart(own).into_iter();
+        let apart = apart.map(|name| format!(" {name}={}", own.params[name]));
+        own.name() + &apart.collect::<String>()
+    }
+
+    /// The parameters by which a case differs from those with the same threads and size, as grids
+    /// have them that were made one.
+    pub fn sets_apart<'a>(&self, case: &'a GridCase) -> Vec<&'a str> {
+        let like: Vec<_> = self.cases.iter().filter(|other| case.is_like(other)).collect();
+        let differs = |(name, value): &(&String, &ParamValue)| {
+            like.iter().any(|other| other.params.get(*name) != Some(value))
+        };
+        case.params.iter().filter(differs).map(|(name, _)| name.as_str()).collect()
     }
 }
 
@@ -222,7 +248,7 @@ impl Measured for GridDocument {
             let GridRun { case, allocator, round, .. } = *run;
             Some((case, allocator, round, run.measured()?))
         });
-        let name = |case: usize| self.plan.cases[case].name();
-        series_of(runs, &self.allocators, name, HarnessRun::value)
+        let names: Vec<String> = (0..self.plan.cases.len()).map(|at| self.plan.name(at)).collect();
+        series_of(runs, &self.allocators, |case| names[case].clone(), HarnessRun::value)
     }
 }

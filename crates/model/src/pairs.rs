@@ -1,5 +1,7 @@
 //! The `pairs` harness: what it was asked to do, and what one run of it measured.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::harness::FalseSharing;
@@ -86,6 +88,32 @@ pub struct PairsParams {
 }
 
 impl PairsParams {
+    /// Each by its name, in words.
+    pub(crate) fn by_name(&self) -> BTreeMap<String, String> {
+        let Self { min_bytes, max_bytes, sizes, allocations, memset, handoff, .. } = self;
+        let length = match self.length {
+            Length::Samples { count, seconds, warmup_seconds } => {
+                format!("{count} samples of {seconds} s after {warmup_seconds} s")
+            }
+            Length::Loops { total } => format!("{total} loops"),
+        };
+        let sizes = match sizes {
+            Sizes::Random => format!("from {min_bytes}"),
+            Sizes::Fixed => format!("{max_bytes} each"),
+        };
+        let named = [
+            ("sizes", sizes),
+            ("allocations", allocations.to_string()),
+            ("memset", memset.to_string()),
+            ("handoff", handoff.as_str().to_owned()),
+            ("depth", self.depth.to_string()),
+            ("seed", self.seed.to_string()),
+            ("length", length),
+            ("settle", self.settle_seconds.to_string()),
+        ];
+        named.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
     /// The mean size of a block.
     pub fn mean_bytes(&self) -> u64 {
         match self.sizes {

@@ -1,8 +1,11 @@
 //! A stored result of any kind that holds measurements.
 
+use std::collections::BTreeMap;
+
 use crate::bench::BenchDocument;
 use crate::compare::CompareDocument;
 use crate::grid::GridDocument;
+use crate::harness::ParamValue;
 use crate::measure::{Measured, Series};
 use crate::provenance::Provenance;
 use crate::replay::ReplayDocument;
@@ -50,6 +53,27 @@ impl Stored {
             Self::Replay(document) => Some(&document.provenance),
             Self::Reproduction(document) => Some(&document.provenance),
             Self::Grid(document) => document.parts.first().map(|part| &part.provenance),
+        }
+    }
+
+    /// The parameters of the harness in each case, by name, beside the name of the case; nothing
+    /// where what was measured is no harness.
+    pub fn parameters(&self) -> Vec<(String, BTreeMap<String, String>)> {
+        match self {
+            Self::Bench(document) => {
+                let cases = document.plan.cases.iter();
+                cases.map(|case| (case.name(), case.params.by_name())).collect()
+            }
+            Self::Grid(document) => {
+                let plan = &document.plan;
+                let shown =
+                    |(name, value): (&String, &ParamValue)| (name.clone(), value.to_string());
+                let cases = plan.cases.iter().enumerate();
+                cases
+                    .map(|(at, case)| (plan.name(at), case.params.iter().map(shown).collect()))
+                    .collect()
+            }
+            Self::Compare(_) | Self::Replay(_) | Self::Reproduction(_) => Vec::new(),
         }
     }
 

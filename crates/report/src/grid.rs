@@ -39,7 +39,7 @@ pub fn grid_failures(document: &GridDocument) -> Vec<String> {
         }
     }
     let line = |((case, allocator, reason), count): ((usize, usize, String), u32)| {
-        let (case, name) = (document.plan.cases[case].name(), &document.allocators[allocator].name);
+        let (case, name) = (document.plan.name(case), &document.allocators[allocator].name);
         let plural = if count == 1 { "" } else { "s" };
         format!("{case}, {name}: {reason} ({count} run{plural}; not tried again)")
     };
@@ -125,7 +125,12 @@ fn rows(document: &GridDocument, harness: &str, cell: impl Fn(&GridCell) -> Cell
     let columns = names.map(|name| (format!("{name} "), Align::Right));
     let head =
         [("threads", true), ("size", has_sizes)].into_iter().filter(|(_, is_there)| *is_there);
-    let head = head.map(|(name, _)| (name.to_owned(), Align::Right));
+    let mut apart: Vec<&str> =
+        cases(document, harness).flat_map(|(_, case)| document.plan.sets_apart(case)).collect();
+    apart.sort_unstable();
+    apart.dedup();
+    let head = head.map(|(name, _)| name).chain(apart.iter().copied());
+    let head = head.map(|name| (name.to_owned(), Align::Right));
     let mut table = Table::new(head.chain(columns));
     for (index, case) in cases(document, harness) {
         let mut row = vec![Cell::plain(case.threads.to_string())];
@@ -133,6 +138,10 @@ fn rows(document: &GridDocument, harness: &str, cell: impl Fn(&GridCell) -> Cell
             let size = case.size.map_or_else(|| NOTHING.to_owned(), grouped);
             row.push(Cell::plain(size));
         }
+        row.extend(apart.iter().map(|name| {
+            let value = case.params.get(*name).map(ToString::to_string);
+            Cell::plain(value.unwrap_or_else(|| NOTHING.to_owned()))
+        }));
         row.extend(cells(document, index).iter().map(&cell));
         table.push(row);
     }
@@ -253,7 +262,7 @@ fn details(document: &GridDocument) -> Table {
         };
         let count = |number: f64| grouped(number.round() as u64);
         table.push(vec![
-            Cell::plain(case.name()),
+            Cell::plain(document.plan.name(cell.case)),
             Cell::plain(&document.allocators[cell.allocator].name),
             number(|spread| spread.median),
             number(|spread| spread.min),

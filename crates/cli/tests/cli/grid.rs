@@ -199,3 +199,31 @@ fn shards_are_shown_as_one_grid_and_results_given_twice_are_refused() {
     run(&["report", &whole, "-o", &markdown]).with(0);
     assert!(read(Path::new(&markdown)).contains("### larson: throughput"));
 }
+
+#[test]
+fn results_of_other_work_are_not_taken_for_a_change_without_a_word() {
+    let directory = directory();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (before, after) = (path("before.json"), path("after.json"));
+    for (iterations, stored) in [("iterations=2", &before), ("iterations=20", &after)] {
+        let chosen = ["bench", "threadtest", "--threads", "1", "-a", "system", "-r", "1"];
+        let set = ["--set", "objects=100", "--set", iterations, "--settle", "0"];
+        run(&[&chosen[..], &set, &["--json", stored]].concat()).with(0);
+    }
+    let ended = run(&["diff", &before, &after]).with(0);
+    let words = "iterations differs: 2 in";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    let same = run(&["diff", &before, &before]).with(0);
+    assert!(!same.err.contains("differs"), "{}", same.err);
+    // Made one, they are told apart.
+    let page = run(&["report", &before, &after]).with(0).out;
+    assert!(page.contains("iterations"), "{page}");
+}
+
+#[test]
+fn what_is_no_file_is_no_allocator() {
+    for path in ["/dev/zero", "/"] {
+        let refused = run(&["bench", "larson", "-n", "-a", path]);
+        assert!(refused.err.contains("not a regular file"), "{}", refused.err);
+    }
+}

@@ -228,7 +228,7 @@ fn grid_curves(document: &GridDocument, harness: &str) -> Vec<String> {
 
 /// Resident memory over time in the last case, which has the most threads, under each allocator.
 fn grid_timeline(document: &GridDocument, harness: &str) -> Option<Chart> {
-    let (last, case) = grid::cases(document, harness).last()?;
+    let (last, _) = grid::cases(document, harness).last()?;
     let mut curves: Vec<Curve> = Vec::new();
     for run in document.runs.iter().filter(|run| run.case == last) {
         if let Some(measured) = run.measured()
@@ -239,7 +239,7 @@ fn grid_timeline(document: &GridDocument, harness: &str) -> Option<Chart> {
         }
     }
     curves.sort_by_key(|curve| curve.look);
-    timeline(&format!("memory over time, {}", case.name()), "MiB", curves)
+    timeline(&format!("memory over time, {}", document.plan.name(last)), "MiB", curves)
 }
 
 fn readings(run: &HarnessRun) -> Vec<(f64, f64)> {
