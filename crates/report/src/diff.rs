@@ -37,7 +37,7 @@ fn sections(document: &DiffDocument, detail: DiffDetail) -> Vec<Section> {
 
 fn changes(document: &DiffDocument, detail: DiffDetail) -> Section {
     let (before, after) = (&document.before.label, &document.after.label);
-    let is_ruled = |index: usize| document.rules.iter().any(|check| check.change == index);
+    let is_ruled = |index: usize| document.rules.iter().any(|check| check.change == Some(index));
     let is_shown = |index: usize, change: &Change| {
         detail == DiffDetail::Everything
             || HEADLINES.contains(&change.measure.as_str())
@@ -101,9 +101,14 @@ fn rules(document: &DiffDocument) -> Option<Section> {
 }
 
 fn line(document: &DiffDocument, check: &RuleCheck) -> String {
-    let change = &document.changes[check.change];
-    let case = if change.case.is_empty() { String::new() } else { format!(", {}", change.case) };
-    let subject = format!("{}{case}: {}", change.allocator, self::change(&change.ratio));
+    let subject = match check.change.and_then(|index| document.changes.get(index)) {
+        Some(change) => {
+            let case = if change.case.is_empty() { "" } else { ", " };
+            let (allocator, ratio) = (&change.allocator, self::change(&change.ratio));
+            format!("{allocator}{case}{}: {ratio}", change.case)
+        }
+        None => "there is no ratio where a number is 0".to_owned(),
+    };
     let word = match check.outcome {
         RuleOutcome::Kept => "kept",
         RuleOutcome::Broken => "BROKEN",
@@ -138,7 +143,7 @@ mod tests {
         };
         let changes = vec![change("wall", Finding::Slower), change("user", Finding::Slower)];
         let broken =
-            RuleCheck { rule: "wall > +5%".into(), change: 0, outcome: RuleOutcome::Broken };
+            RuleCheck { rule: "wall > +5%".into(), change: Some(0), outcome: RuleOutcome::Broken };
         DiffDocument {
             before: side("main"),
             after: side("branch"),

@@ -32,7 +32,7 @@ Exit status:
   1  a result cannot be read
   2  a rule cannot be understood, or is about nothing that both results have
   3  a rule is broken
-  4  no rule is broken, but the measurements are too few or too noisy to tell of one";
+  4  no rule is broken, but the measurements are too few, too noisy or 0, so that one cannot be told";
 
 /// Show what changed from one stored result to another, and fail if it is too much
 #[derive(Debug, Args)]
@@ -85,12 +85,14 @@ impl Diff {
         after: &Stored,
         rules: &[Rule],
     ) -> Result<DiffDocument, Failure> {
-        let Changes { changes, gone, new } = changes(&before.series(), &after.series());
+        let found = changes(&before.series(), &after.series());
         for rule in rules {
-            if !changes.iter().any(|change| rule.concerns(change)) {
-                return Err(about_nothing(rule, &changes));
+            if !rule.concerns_any(&found) {
+                return Err(about_nothing(rule, &found.changes));
             }
         }
+        let checks = check(rules, &found);
+        let Changes { changes, gone, new, .. } = found;
         let (first, second) = self.labels()?;
         let only = |label: &str, names: Vec<String>| {
             let label = label.to_owned();
@@ -106,7 +108,7 @@ impl Diff {
         }
         Ok(DiffDocument {
             level: CLAIM_LEVEL,
-            rules: check(rules, &changes),
+            rules: checks,
             unmatched: only(&first, gone).chain(only(&second, new)).collect(),
             before: side(&first, before),
             after: side(&second, after),

@@ -73,6 +73,17 @@ fn a_change_beyond_the_limit_breaks_the_rule_and_has_a_status_of_its_own() {
 }
 
 #[test]
+fn a_rule_about_readings_of_nothing_is_not_enough_evidence() {
+    let directory = directory();
+    let before = result(&directory, "before.json", 1.0, 1.0, 8);
+    let after = result(&directory, "after.json", 0.0, 1.0, 8);
+    let ended = diff(&["--fail-if", "freehold:wall > +5%", &before, &after]).with(4);
+    assert!(ended.out.contains("there is no ratio where a number is 0"), "{}", ended.out);
+    // A slip is still one.
+    diff(&["--fail-if", "nobody:wall > +5%", &before, &after]).with(2);
+}
+
+#[test]
 fn results_are_written_for_machines_and_for_comments_under_the_names_given() {
     let directory = directory();
     let before = result(&directory, "before.json", 1.0, 1.0, 8);

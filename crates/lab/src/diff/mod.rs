@@ -18,6 +18,9 @@ const MARGIN: f64 = 0.05;
 pub struct Changes {
     /// What both have.
     pub changes: Vec<Change>,
+    /// What both have with a number of 0 among the others, so that there are no ratios: allocators
+    /// and measures.
+    pub without_ratio: Vec<(String, &'static str)>,
     /// What is missing from the later one.
     pub gone: Vec<String>,
     /// What is missing from the earlier one.
@@ -32,11 +35,14 @@ pub fn changes(before: &[Series], after: &[Series]) -> Changes {
     let pairs = after
         .iter()
         .filter_map(|after| Some((before.iter().find(|before| is_same(before, after))?, after)));
-    Changes {
-        changes: pairs.filter_map(|(before, after)| change(before, after)).collect(),
-        gone: missing(before, after),
-        new: missing(after, before),
+    let (mut changes, mut without_ratio) = (Vec::new(), Vec::new());
+    for (before, after) in pairs {
+        match change(before, after) {
+            Some(change) => changes.push(change),
+            None => without_ratio.push((after.allocator.clone(), after.measure.name)),
+        }
     }
+    Changes { changes, without_ratio, gone: missing(before, after), new: missing(after, before) }
 }
 
 /// How one series changed. Only what is positive throughout has ratios.
@@ -119,7 +125,9 @@ mod tests {
     #[test]
     fn counts_of_nothing_have_no_change() {
         let none = [series("a", "faults.major", &[0.0; 6])];
-        assert_eq!(changes(&none, &none).changes, []);
+        let found = changes(&none, &none);
+        assert_eq!(found.changes, []);
+        assert_eq!(found.without_ratio, [("a".to_owned(), "faults.major")]);
     }
 
     #[test]

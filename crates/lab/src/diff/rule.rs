@@ -5,7 +5,7 @@ use std::fmt;
 
 use freehold_model::{Change, Measure, RuleCheck, RuleOutcome};
 
-use super::is_shown;
+use super::{Changes, is_shown};
 use crate::statistics::CLAIM_LEVEL;
 
 /// How a change is compared with the limit.
@@ -91,10 +91,19 @@ impl Rule {
         Ok(Self { text: text.trim().to_owned(), allocator, measure, operator, limit })
     }
 
-    /// Whether it is about this change.
-    pub fn concerns(&self, change: &Change) -> bool {
-        change.measure == self.measure.name
-            && self.allocator.as_ref().is_none_or(|own| *own == change.allocator)
+    /// Whether it is about anything that both results have.
+    pub fn concerns_any(&self, found: &Changes) -> bool {
+        found.changes.iter().any(|change| self.concerns(&change.allocator, &change.measure))
+            || self.lacks_ratio(found)
+    }
+
+    /// Whether it is about something of which there is no ratio.
+    fn lacks_ratio(&self, found: &Changes) -> bool {
+        found.without_ratio.iter().any(|(allocator, measure)| self.concerns(allocator, measure))
+    }
+
+    fn concerns(&self, allocator: &str, measure: &str) -> bool {
+        measure == self.measure.name && self.allocator.as_ref().is_none_or(|own| own == allocator)
     }
 
     /// Whether this change breaks it: the estimate is beyond the limit, and there is a change at
@@ -125,16 +134,19 @@ impl Rule {
     }
 }
 
-/// Applies rules to changes.
-pub fn check(rules: &[Rule], changes: &[Change]) -> Vec<RuleCheck> {
+/// Applies rules to changes. What has no ratio settles nothing.
+pub fn check(rules: &[Rule], found: &Changes) -> Vec<RuleCheck> {
     let of = |rule: &Rule| -> Vec<RuleCheck> {
-        let concerned = changes.iter().enumerate().filter(|(_, change)| rule.concerns(change));
-        let check = |(index, change): (usize, &Change)| RuleCheck {
-            rule: rule.text.clone(),
-            change: index,
-            outcome: rule.outcome(change),
-        };
-        concerned.map(check).collect()
+        let check = |change, outcome| RuleCheck { rule: rule.text.clone(), change, outcome };
+        let changes = found.changes.iter().enumerate();
+        let concerned =
+            changes.filter(|(_, change)| rule.concerns(&change.allocator, &change.measure));
+        let mut checks: Vec<_> =
+            concerned.map(|(index, change)| check(Some(index), rule.outcome(change))).collect();
+        if rule.lacks_ratio(found) {
+            checks.push(check(None, RuleOutcome::NotEnoughEvidence));
+        }
+        checks
     };
     rules.iter().flat_map(of).collect()
 }
@@ -149,7 +161,7 @@ mod tests {
     fn outcome(rule: &str, before: &[f64], after: &[f64]) -> RuleOutcome {
         let rules = [Rule::parse(rule).expect("a rule")];
         let found = changes(&[series("a", "wall", before)], &[series("a", "wall", after)]);
-        let checks = check(&rules, &found.changes);
+        let checks = check(&rules, &found);
         assert_eq!(checks.len(), 1);
         checks[0].outcome
     }
@@ -176,6 +188,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_about_readings_of_nothing_settles_nothing() {
+        let zeros = TEN.map(|value| if value > 10.0 { 0.0 } else { value });
+        let found = changes(&[series("a", "user", &TEN)], &[series("a", "user", &zeros)]);
+        let rule = Rule::parse("user > +5%").expect("a rule");
+        assert!(rule.concerns_any(&found));
+        let checks = check(&[rule], &found);
+        let checks: Vec<_> = checks.iter().map(|check| (check.change, check.outcome)).collect();
+        assert_eq!(checks, [(None, RuleOutcome::NotEnoughEvidence)]);
+        let other = Rule::parse("b:user > +5%").expect("a rule");
+        assert!(!other.concerns_any(&found));
+    }
+
+    #[test]
     fn rules_are_read_as_they_are_written() {
         let rule = Rule::parse(" freehold:rss.peak>+5 % ").expect("a rule");
         assert_eq!((rule.allocator.as_deref(), rule.measure.name), (Some("freehold"), "rss.peak"));
@@ -190,7 +215,7 @@ mod tests {
     #[test]
     fn a_rule_is_about_its_allocator_or_about_all() {
         let both = [series("a", "wall", &TEN), series("b", "wall", &TEN)];
-        let found = changes(&both, &both).changes;
+        let found = changes(&both, &both);
         let count = |rule: &str| check(&[Rule::parse(rule).expect("a rule")], &found).len();
         assert_eq!((count("wall > 1%"), count("b:wall > 1%"), count("c:wall > 1%")), (2, 1, 0));
     }
