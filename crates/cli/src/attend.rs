@@ -34,6 +34,12 @@ impl Attendant {
         Ok(Self { signals })
     }
 
+    /// The signal to end by, if one has come before there was a command to pass it on to.
+    pub(crate) fn called_off(&mut self) -> Option<i32> {
+        let mut signals = self.signals.pending().map(|origin| origin.signal);
+        signals.find(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(signal))
+    }
+
     /// Waits for the command, passing on what is sent to us meanwhile.
     pub(crate) fn wait(mut self, child: &mut Child) -> Result<ExitStatus, Failure> {
         loop {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use std::{env, fs, io};
 
@@ -63,9 +64,11 @@ impl Recorded {
 
 impl RecorderArgs {
     /// Runs a command to its end and records it into the trace at `path`, with `adjust` applied to
-    /// it before it is started.
+    /// it before it is started. Whoever makes a directory for the trace needs the attendant before
+    /// that, so that no signal keeps the directory from being taken away.
     pub(crate) fn record(
         &self,
+        mut attendant: Attendant,
         command: &[OsString],
         path: &Path,
         adjust: impl FnOnce(&mut Command),
@@ -82,8 +85,10 @@ impl RecorderArgs {
         armed.apply(&mut prepared);
         adjust(&mut prepared);
         let before = machine::children_seconds();
-        // Before the start, so that no signal falls between.
-        let attendant = Attendant::begin()?;
+        if let Some(signal) = attendant.called_off() {
+            let message = "called off before the command was started";
+            return Err(Failure::new(Exit::Signal(signal), message));
+        }
         let mut child = prepared.spawn().map_err(|error| start::not_started(name, &error))?;
         armed.draft.keep();
         let status = attendant.wait(&mut child)?;
@@ -133,11 +138,13 @@ impl Armed {
 }
 
 impl RecorderArgs {
-    /// Measures what recording adds to the calls of a process, by making some of them again.
+    /// Measures what recording adds to the calls of a process, by making some of them again, until
+    /// somebody sets `give_up`.
     pub(crate) fn cost(
         &self,
         trace: &Trace,
         process: &ProcessRecording,
+        give_up: &AtomicBool,
     ) -> Result<RecordingCost, Failure> {
         let catalogue = Catalogue::new(&[])?;
         let behind = match &self.allocator {
@@ -155,7 +162,7 @@ impl RecorderArgs {
             scratch: &scratch,
             limit: self.limit,
         };
-        replay::cost(&job, &pair, &runner(LONGEST_COST)?)
+        replay::cost(&job, &pair, &runner(LONGEST_COST)?, give_up)
             .map_err(|failure| Failure::new(Exit::Error, failure.detail))
     }
 }

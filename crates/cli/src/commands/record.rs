@@ -7,14 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_lab::bench::Stop;
 use freehold_lab::trace::{Tolerance, Trace, busiest, recording};
 use freehold_model::{ProcessRecording, RecordDocument, RecordingCost};
 
+use crate::attend::Attendant;
 use crate::exit::{Exit, Failure};
 use crate::recorder::{Recorded, RecorderArgs, file_bytes, nothing_recorded, unreadable};
 use crate::start;
 use crate::ui::Ui;
-use crate::{advice, ui};
+use crate::{advice, interrupt, ui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +32,7 @@ is written to one file, by the command and by all processes that it starts: in w
 which order, of which size. What the file holds when a process is killed can be read.
 
 What recording has cost is measured when the command has ended, by making some of its calls again
-with and without. The summary goes to standard error, since standard output is the command's.
+with and without, until it is interrupted. The summary goes to standard error, since standard output is the command's.
 Signals sent to freehold are passed on to the command, and it ends as the command does: with its
 status, or by its signal. It exits with 5 when the command cannot be recorded or was not, with 126
 or 127 when it cannot be executed or found, with 125 when anything else went wrong.
@@ -95,9 +97,13 @@ impl Record {
         if let Some(path) = &self.json {
             ui::check_writable(path)?;
         }
-        let recorded = self.recorder.record(&self.command, &self.output, |_| ())?;
+        let recorded =
+            self.recorder.record(Attendant::begin()?, &self.command, &self.output, |_| ())?;
+        // Signals are for us again.
+        let stop = interrupt::listen(|| ())
+            .map_err(|error| Failure::error("cannot listen for interrupts", &error))?;
         ui.note("the command has ended; reading the trace");
-        let document = self.document(ui, &recorded)?;
+        let document = self.document(ui, &recorded, &stop)?;
         ui.tell(&freehold_report::recording(&document));
         if let Some(path) = &self.json {
             ui::save_json(path, &document)?;
@@ -108,7 +114,12 @@ impl Record {
         Ok(start::ended_as(recorded.status))
     }
 
-    fn document(&self, ui: Ui, recorded: &Recorded) -> Result<RecordDocument, Failure> {
+    fn document(
+        &self,
+        ui: Ui,
+        recorded: &Recorded,
+        stop: &Stop,
+    ) -> Result<RecordDocument, Failure> {
         let path = &self.output;
         let read = |error| unreadable(path, &error);
         // What could not be sealed is as the command has left it, perhaps half-written.
@@ -120,7 +131,7 @@ impl Record {
             ui::warn(advice::full());
         }
         let processes = recording(&trace).map_err(read)?;
-        let cost = self.cost(ui, &trace, recorded, &processes);
+        let cost = self.cost(ui, &trace, recorded, &processes, stop);
         Ok(RecordDocument {
             command: self.command.iter().map(|word| word.to_string_lossy().into()).collect(),
             exit_status: recorded.status.code(),
@@ -142,13 +153,14 @@ impl Record {
         trace: &Trace,
         recorded: &Recorded,
         processes: &[ProcessRecording],
+        stop: &Stop,
     ) -> Option<RecordingCost> {
         let process = busiest(processes).filter(|_| !self.no_overhead)?;
         if process.calls.total() < FEWEST_CALLS {
             ui.note(advice::too_few_calls());
             return None;
         }
-        let measured = self.recorder.cost(trace, process);
+        let measured = self.recorder.cost(trace, process, &stop.soon);
         let mut cost = measured.inspect_err(|failure| ui::warn(&advice::no_cost(failure))).ok()?;
         let calls: u64 = processes.iter().map(|process| process.calls.total()).sum();
         let seconds = (cost.recorded_ns - cost.plain_ns) * calls as f64 / 1e9;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use freehold_lab::bench::Stop;
 use freehold_lab::replay::{self, Job, Planned, Replayer, rounds, summarise};
 use freehold_model::{Allocator, ProcessRecording, ReplayDocument, ReplayOutcome};
 
@@ -87,15 +88,21 @@ impl Replay {
         if let Some(path) = &self.json {
             ui::check_writable(path)?;
         }
+        let allocators = Catalogue::new(&[])?.to_preload(&self.allocators)?;
+        let steps = rounds(allocators.len(), self.repeat, self.seed);
+        let progress = Rounds::new(ui, steps.len());
+        let bar = progress.bar();
+        // Before there is a directory to be taken away.
+        let stop = interrupt::listen(move || bar.suspend(|| ui.note(advice::stopping())))
+            .map_err(|error| Failure::error("cannot listen for interrupts", &error))?;
         let (_directory, script) = scratch()?;
-        let rehearsed = self.rehearse(script)?;
-        let document = self.perform(ui, rehearsed)?;
+        let rehearsed = self.rehearse(allocators, script)?;
+        let document = self.perform(rehearsed, &steps, progress, &stop)?;
         self.publish(&document)?;
         Ok(if document.complete { verdict(&document) } else { Exit::Interrupted })
     }
 
-    fn rehearse(&self, script: PathBuf) -> Result<Rehearsed, Failure> {
-        let allocators = Catalogue::new(&[])?.to_preload(&self.allocators)?;
+    fn rehearse(&self, allocators: Vec<Allocator>, script: PathBuf) -> Result<Rehearsed, Failure> {
         let reference = bench::reference(self.reference.as_deref(), &allocators)?;
         let read = |error| unreadable(&self.file, &error);
         let trace = self.trace.open(&self.file)?;
@@ -109,18 +116,18 @@ impl Replay {
         Ok(Rehearsed { process, planned, allocators, reference, job })
     }
 
-    fn perform(&self, ui: Ui, rehearsed: Rehearsed) -> Result<ReplayDocument, Failure> {
+    fn perform(
+        &self,
+        rehearsed: Rehearsed,
+        steps: &[(u32, usize)],
+        mut progress: Rounds,
+        stop: &Stop,
+    ) -> Result<ReplayDocument, Failure> {
         let Rehearsed { process, planned, allocators, reference, job } = rehearsed;
         let mut provenance = provenance::begin(self.seed)?;
-        let steps = rounds(allocators.len(), self.repeat, self.seed);
-        let mut progress = Rounds::new(ui, steps.len());
-        let bar = progress.bar();
-        let stop = interrupt::listen(move || bar.suspend(|| ui.note(advice::stopping())))
-            .map_err(|error| Failure::error("cannot listen for interrupts", &error))?;
         let runner = runner(Duration::from_secs_f64(self.timeout))?;
-        let replayer =
-            Replayer { job: &job, allocators: &allocators, runner: &runner, stop: &stop };
-        let runs = replayer.run(&steps, |run| {
+        let replayer = Replayer { job: &job, allocators: &allocators, runner: &runner, stop };
+        let runs = replayer.run(steps, |run| {
             let result = match &run.outcome {
                 ReplayOutcome::Measured(measured) => {
                     Ok(format!("{:.3} s", measured.processor_seconds()))

@@ -7,6 +7,7 @@ use clap::Args;
 use freehold_lab::trace::{Linear, sizes};
 use freehold_report::weights;
 
+use crate::attend::Attendant;
 use crate::exit::{Exit, Failure};
 use crate::recorder::{RecorderArgs, TraceArgs, scratch, unreadable};
 use crate::ui::Ui;
@@ -82,8 +83,9 @@ impl Sizes {
     /// Records the command, shows what it did, and ends as it has ended.
     fn record(&self, ui: Ui) -> Result<Exit, Failure> {
         let output = start::standard_output(&self.output)?;
+        let attendant = Attendant::begin()?;
         let (_directory, path) = scratch()?;
-        let recorded = self.recorder.record(&self.command, &path, |command| {
+        let recorded = self.recorder.record(attendant, &self.command, &path, |command| {
             command.stdout(output);
         })?;
         ui.note(&format!("the command has ended: {}", recorded.status));

@@ -547,3 +547,28 @@ impl std::fmt::Debug for Recorded {
         write!(f, "counted {:?}", self.counted)
     }
 }
+
+#[test]
+fn an_interrupt_when_the_command_has_ended_ends_the_measuring_of_what_it_has_cost() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = "#include <stdlib.h>\n\
+                  int main(void) {\n\
+                  for (int i = 0; i < 1500000; i++) {\n\
+                  void *volatile block = malloc(i % 1000); free(block); }\n}\n";
+    let Some(program) = workshop.compile("busy", source, &["-O1"]) else { return };
+    let mut child = freehold()
+        .args(["record", "-o"])
+        .arg(workshop.path("trace"))
+        .arg("--")
+        .arg(program)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    wait_for_line(&mut err, "reading the trace");
+    signal(child.id(), "INT");
+    wait_for_line(&mut err, "interrupted");
+    std::io::copy(&mut err, &mut std::io::sink()).expect("readable");
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+}

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::recording::Workshop;
-use crate::support::{Ended, compiled, directory, json, run};
+use crate::support::{Ended, compiled, directory, freehold, json, run, signal};
 
 /// Allocates known sizes, and frees half of the large ones in another thread.
 const KNOWN: &str = "\
@@ -181,4 +184,29 @@ fn a_damaged_trace_is_refused_with_the_place_and_salvaged_if_wanted() {
         assert!(matches!(salvaged.code, Some(0 | 1 | 5)), "{:?} {}", salvaged.code, salvaged.err);
     }
     assert!(refused > 15, "{refused} of 40 were refused");
+}
+
+#[test]
+fn an_interrupt_before_the_first_call_leaves_nothing_behind() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.calls() else { return };
+    let recorded = workshop.record(&[], &[&program, "2", "return", "20000"]);
+    let trace = recorded.trace.to_string_lossy().into_owned();
+    for arguments in [&["sizes", "--", "sleep", "1000"][..], &["replay", &trace]] {
+        let temporary = directory();
+        let is_empty = || fs::read_dir(&temporary).expect("there").next().is_none();
+        let mut child = freehold()
+            .args(arguments)
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        while is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        signal(child.id(), "INT");
+        assert_ne!(child.wait().expect("ends").code(), Some(0), "{arguments:?}");
+        assert!(is_empty(), "{arguments:?}");
+    }
 }

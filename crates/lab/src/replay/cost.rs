@@ -29,9 +29,13 @@ pub struct Pair<'a> {
 }
 
 /// Measures what recording adds to the calls of a job. The share of the command's processor time
-/// is for the caller to know.
-pub fn cost(job: &Job, pair: &Pair<'_>, runner: &Runner) -> Result<RecordingCost, Failure> {
-    let never = AtomicBool::new(false);
+/// is for the caller to know. Setting `give_up` ends it early, without a number.
+pub fn cost(
+    job: &Job,
+    pair: &Pair<'_>,
+    runner: &Runner,
+    give_up: &AtomicBool,
+) -> Result<RecordingCost, Failure> {
     let mut plain = Vec::new();
     let mut recorded = Vec::new();
     let mut calls = 0;
@@ -43,7 +47,7 @@ pub fn cost(job: &Job, pair: &Pair<'_>, runner: &Runner) -> Result<RecordingCost
             let environment = draft.as_ref().map_or_else(Vec::new, |draft| pair.variables(draft));
             let allocator = if with { pair.recorder } else { pair.behind };
             let task = Task { environment, ..Task::of(job.arguments()) };
-            let run = runner.measure(task, allocator, &never, |run: &ReplayRun| &run.proof)?;
+            let run = runner.measure(task, allocator, give_up, |run: &ReplayRun| &run.proof)?;
             calls = run.calls.total();
             let each = run.processor_seconds() * 1e9 / calls.max(1) as f64;
             if with { recorded.push(each) } else { plain.push(each) }
