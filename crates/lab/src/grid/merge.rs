@@ -73,8 +73,11 @@ fn join(whole: &mut GridDocument, other: GridDocument) -> Result<(), Unmergeable
         let (first, other) = (described(&first), described(&second));
         return Err(Unmergeable::References { first, other });
     }
-    let allocators: Vec<usize> =
-        other.allocators.into_iter().map(|own| place_of(&mut whole.allocators, own)).collect();
+    let mut allocators = Vec::new();
+    for own in other.allocators {
+        let index = place_of(&mut whole.allocators, own, &allocators);
+        allocators.push(index);
+    }
     let cases: Vec<usize> =
         other.plan.cases.into_iter().map(|case| place(&mut whole.plan.cases, case)).collect();
     let parts = whole.parts.len();
@@ -109,10 +112,14 @@ fn place<T: PartialEq>(all: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// The index of an allocator. One that is not there is added, under a name that is its own.
-fn place_of(all: &mut Vec<Allocator>, mut allocator: Allocator) -> usize {
-    if let Some(index) = all.iter().position(|own| is_same(own, &allocator)) {
-        return index;
+/// The index of an allocator. One that is not there is added, under a name that is its own. A grid
+/// that has one library twice keeps both: `taken` are the places of its allocators so far.
+fn place_of(all: &mut Vec<Allocator>, mut allocator: Allocator, taken: &[usize]) -> usize {
+    let is_it = |index: &usize| !taken.contains(index) && is_same(&all[*index], &allocator);
+    let same: Vec<usize> = (0..all.len()).filter(is_it).collect();
+    let of_that_name = same.iter().find(|index| all[**index].name == allocator.name);
+    if let Some(index) = of_that_name.or(same.first()) {
+        return *index;
     }
     allocator.name = distinct_name(&allocator, all);
     all.push(allocator);
@@ -191,6 +198,15 @@ mod tests {
         let whole = merge([document(1, 4, &both()), document(2, 4, &other)]).expect("mergeable");
         let names: Vec<_> = whole.allocators.iter().map(|own| own.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "b-2"]);
+    }
+
+    #[test]
+    fn a_library_that_takes_part_twice_keeps_all_its_runs() {
+        let twice = [with_sum("a", "1"), with_sum("copy", "1")];
+        let whole = merge([document(1, 4, &twice), document(2, 4, &twice)]).expect("mergeable");
+        let names: Vec<_> = whole.allocators.iter().map(|own| own.name.as_str()).collect();
+        assert_eq!(names, ["a", "copy"]);
+        assert!(whole.summary.cells.iter().all(|cell| cell.measured == 4));
     }
 
     #[test]
