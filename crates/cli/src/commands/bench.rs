@@ -207,7 +207,9 @@ impl Bench {
     fn grid(&self) -> Grid {
         let pick = |given: &[u32], usual: &[u32], quick: &[u32]| {
             let preset = if self.quick { quick } else { usual };
-            if given.is_empty() { preset.to_vec() } else { given.to_vec() }
+            let mut list = if given.is_empty() { preset.to_vec() } else { given.to_vec() };
+            grid::distinct(&mut list);
+            list
         };
         let lengths = if self.quick { QUICK_LENGTHS } else { LENGTHS };
         let pairs = pick(&self.pairs, &PAIRS, &QUICK_PAIRS);

@@ -168,7 +168,8 @@ fn what_cannot_be_measured_is_refused_before_anything_runs() {
         assert!(ended.err.contains(reason), "no {reason:?} in:\n{}", ended.err);
     };
     refused(&["larsen"], "did you mean \"larson\"?");
-    refused(&["larson", "--set", "colour=red"], "has no parameter \"colour\"");
+    refused(&["larson", "--set", "colour=red"], "has a parameter \"colour\"");
+    refused(&["larson", "--set", "threads=3"], "--threads");
     refused(&["larson", "--shard", "3/2"], "K from 1 to N");
     refused(&["larson", "--pairs", "4"], "cannot be used with");
     refused(&["--threads", "4"], "HARNESS|SUITE");

@@ -98,12 +98,27 @@ impl Axes {
         Ok(settings)
     }
 
-    /// Makes sure that what was asked for concerns something.
+    /// Makes sure that what was asked for concerns something, and that nothing else decides it.
     fn check(&self, harnesses: &[&'static Harness]) -> Result<(), Failure> {
+        for own in &self.asked {
+            let is_size = |harness: &&&Harness| {
+                !self.sizes.is_empty() && own.concerns(harness) && harness.size == Some(&own.name)
+            };
+            let option = match harnesses.iter().any(|harness| is_size(&harness)) {
+                _ if own.name == "threads" => "--threads",
+                true => "--sizes",
+                false => continue,
+            };
+            let message = format!("--set {}: that is what {option} sets", own.name);
+            return Err(Failure::new(Exit::Usage, message));
+        }
         let is_idle = |own: &&Assignment| !harnesses.iter().any(|harness| own.concerns(harness));
         let Some(idle) = self.asked.iter().find(is_idle) else { return Ok(()) };
-        let whose = idle.harness.as_deref().unwrap_or("none of the harnesses");
-        let message = format!("{whose} has no parameter \"{}\"", idle.name);
+        let whose = match &idle.harness {
+            Some(harness) => format!("{harness} has no parameter"),
+            None => "none of the harnesses has a parameter".to_owned(),
+        };
+        let message = format!("{whose} \"{}\"", idle.name);
         let help = "freehold workload HARNESS --help lists the parameters of a harness";
         Err(Failure::new(Exit::Usage, message).hint(help))
     }
@@ -157,7 +172,11 @@ mod tests {
         let (cases, left_out) = axes(&["seconds=0.5", "larson:seconds=0.25"])
             .cases(&larson())
             .unwrap_or_else(|failure| panic!("{failure:?}"));
-        let names: Vec<_> = cases.iter().map(GridCase::name).collect();
+        let name = |case: &GridCase| {
+            let size = case.size.expect("it has one");
+            format!("{} threads={} size={size}", case.harness, case.threads)
+        };
+        let names: Vec<_> = cases.iter().map(name).collect();
         let expected = [(1, 100), (1, 1000), (4, 100), (4, 1000)]
             .map(|(threads, size)| format!("larson threads={threads} size={size}"));
         assert_eq!(names, expected);
@@ -171,7 +190,10 @@ mod tests {
     #[test]
     fn what_concerns_no_harness_or_fits_none_is_refused() {
         let refused = |text| axes(&[text]).cases(&larson()).map(|_| ()).expect_err("refused");
-        assert!(refused("colour=red").message.contains("none of the harnesses has"));
+        let nobodys = "none of the harnesses has a parameter \"colour\"";
+        assert_eq!(refused("colour=red").message, nobodys);
+        assert!(refused("threads=3").message.contains("--threads"));
+        assert!(refused("larson:max=3").message.contains("--sizes"));
         assert!(refused("threadtest:objects=1").message.contains("threadtest has no"));
         assert!(refused("seconds=soon").message.contains("must be a number"));
         assert!(Assignment::parse("seconds").is_err());

@@ -1,7 +1,9 @@
 //! A benchmark of any harnesses over threads and sizes: its options, and what they come to.
 
+use std::collections::HashSet;
 use std::env;
 use std::fmt::Write as _;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -140,6 +142,12 @@ fn plan(bench: &Bench, harnesses: &[&'static Harness], cpus: u32) -> Result<Grid
     })
 }
 
+/// Leaves out what is there already: a case that is there twice is measured twice, and shown so.
+pub(super) fn distinct<T: Copy + Eq + Hash>(list: &mut Vec<T>) {
+    let mut seen = HashSet::new();
+    list.retain(|item| seen.insert(*item));
+}
+
 fn axes(bench: &Bench, cpus: u32) -> Axes {
     let cpus = u64::from(cpus.clamp(1, 64));
     let mut threads = match (&bench.grid.threads, bench.quick) {
@@ -147,12 +155,14 @@ fn axes(bench: &Bench, cpus: u32) -> Axes {
         (_, true) => vec![1, cpus],
         (_, false) => vec![1, cpus, 4 * cpus],
     };
-    threads.dedup();
+    distinct(&mut threads);
+    let mut sizes: Vec<u64> = bench.sizes.iter().copied().map(u64::from).collect();
+    distinct(&mut sizes);
     let (seconds, settle) =
         if bench.quick { (QUICK_SECONDS, QUICK_SETTLE_SECONDS) } else { (SECONDS, SETTLE_SECONDS) };
     Axes {
         threads,
-        sizes: bench.sizes.iter().copied().map(u64::from).collect(),
+        sizes,
         usual: vec![
             Assignment::general("seconds", bench.options.seconds.unwrap_or(seconds)),
             Assignment::general("settle", bench.settle.unwrap_or(settle)),
@@ -245,6 +255,13 @@ fn verdict(document: &GridDocument) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_asked_for_twice_is_measured_once() {
+        let mut threads = vec![1, 2, 1, 2, 4];
+        distinct(&mut threads);
+        assert_eq!(threads, [1, 2, 4]);
+    }
 
     #[test]
     fn a_shard_is_one_of_those_that_there_are() {
