@@ -55,6 +55,10 @@ pub(crate) struct Inspection {
 impl Inspection {
     /// Inspects the file at `path`.
     pub(crate) fn of(path: &Path) -> Result<Self, InspectError> {
+        // Others may have no end, or wait for somebody who writes.
+        if !fs::metadata(path).map_err(InspectError::Read)?.is_file() {
+            return Err(InspectError::NotElf("not a regular file".to_owned()));
+        }
         let bytes = fs::read(path).map_err(InspectError::Read)?;
         let image = Image::parse(&bytes)?;
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -187,6 +191,14 @@ mod tests {
         assert_eq!(text.to_string(), "not an ELF file");
         let missing = Inspection::of(Path::new("/nowhere/at/all")).expect_err("missing");
         assert!(matches!(missing, InspectError::Read(_)));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        for path in ["/dev/zero", "/"] {
+            let refused = Inspection::of(Path::new(path)).expect_err("no file");
+            assert_eq!(refused.to_string(), "not a regular file");
+        }
     }
 
     #[test]

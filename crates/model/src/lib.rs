@@ -14,6 +14,7 @@ mod evidence;
 mod explain;
 mod grid;
 mod harness;
+mod indices;
 mod locks;
 mod measure;
 mod pairs;

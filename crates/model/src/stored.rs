@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::Error as _;
+
 use crate::bench::BenchDocument;
 use crate::compare::CompareDocument;
 use crate::grid::GridDocument;
 use crate::harness::ParamValue;
+use crate::indices::dangling;
 use crate::measure::{Measured, Series};
 use crate::provenance::Provenance;
 use crate::replay::ReplayDocument;
@@ -30,6 +33,14 @@ pub enum Stored {
 impl Stored {
     /// Reads a document of any of these kinds.
     pub fn from_json(text: &str) -> Result<Self, SchemaError> {
+        let stored = Self::read(text)?;
+        match dangling(&stored) {
+            Some(what) => Err(SchemaError::Malformed(serde_json::Error::custom(what))),
+            None => Ok(stored),
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, SchemaError> {
         let kind = kind_of(text)?;
         match kind.as_str() {
             CompareDocument::KIND => from_json(text).map(|own| Self::Compare(Box::new(own))),

@@ -2,7 +2,7 @@
 //! fixtures are never changed; a new version of the schema adds one.
 
 use freehold_model::{
-    BenchDocument, Better, HarnessRun, Outcome, ParamValue, Purpose, from_json, to_json,
+    BenchDocument, Better, HarnessRun, Outcome, ParamValue, Purpose, Stored, from_json, to_json,
 };
 use serde_json::Value;
 
@@ -25,6 +25,20 @@ fn a_benchmark_stored_by_version_1_is_read_in_full() {
         panic!("a run without numbers");
     };
     assert!(run.loops_per_second > 0.0);
+}
+
+#[test]
+fn a_document_that_refers_to_what_is_not_there_is_not_read() {
+    assert!(Stored::from_json(VERSION_1).is_ok());
+    for (list, index) in [("runs", "case"), ("runs", "allocator")] {
+        let mut damaged = value(VERSION_1);
+        damaged[list][3][index] = 77.into();
+        let error = Stored::from_json(&damaged.to_string()).expect_err("damaged").to_string();
+        assert!(error.contains(&format!("there is no {index} 77 among")), "{error}");
+    }
+    let mut damaged = value(VERSION_1);
+    damaged["summary"]["reference"] = 9.into();
+    assert!(Stored::from_json(&damaged.to_string()).is_err());
 }
 
 #[test]
