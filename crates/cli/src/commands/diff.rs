@@ -32,7 +32,7 @@ Exit status:
   1  a result cannot be read
   2  a rule cannot be understood, or is about nothing that both results have
   3  a rule is broken
-  4  no rule is broken, but the measurements are too few, too noisy or 0, so that one cannot be told";
+  4  no rule is broken, but the measurements are too few, too noisy or 0 to tell of one";
 
 /// Show what changed from one stored result to another, and fail if it is too much
 #[derive(Debug, Args)]

@@ -32,10 +32,11 @@ is written to one file, by the command and by all processes that it starts: in w
 which order, of which size. What the file holds when a process is killed can be read.
 
 What recording has cost is measured when the command has ended, by making some of its calls again
-with and without, until it is interrupted. The summary goes to standard error, since standard output is the command's.
-Signals sent to freehold are passed on to the command, and it ends as the command does: with its
-status, or by its signal. It exits with 5 when the command cannot be recorded or was not, with 126
-or 127 when it cannot be executed or found, with 125 when anything else went wrong.
+with and without, until it is interrupted. The summary goes to standard error, since standard
+output is the command's. Signals sent to freehold are passed on to the command, and it ends as the
+command does: with its status, or by its signal. It exits with 5 when the command cannot be recorded
+or was not, with 126 or 127 when it cannot be executed or found, with 125 when anything else went
+wrong.
 
 With -p it shows what was recorded until now of a process that `record` has started and that goes
 on. A process that runs without the recorder cannot be recorded: its calls are bound to its
