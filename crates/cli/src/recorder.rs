@@ -249,8 +249,8 @@ impl TraceArgs {
 /// The kernel's unit of what a file takes on the disk.
 const SECTOR: u64 = 512;
 
-/// What a trace takes on the disk. One that is not sealed has its full size from the beginning, most
-/// of which is a hole.
+/// What a trace takes on the disk. One that is not sealed has its full size from the beginning,
+/// most of which is a hole.
 pub(crate) fn file_bytes(trace: &Trace, path: &Path) -> Result<u64, Failure> {
     let data = fs::metadata(path).map_err(|error| unreadable(path, &error.into()))?;
     Ok(if trace.is_sealed() { data.len() } else { data.blocks() * SECTOR })

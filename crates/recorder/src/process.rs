@@ -183,23 +183,20 @@ fn register(thread: &mut Thread, parent: Option<(u32, usize, u64)>) -> bool {
     let payload = at + block::HEADER;
     // SAFETY: the block was just taken, so nobody else writes to it, and it is mapped.
     let bytes = unsafe { bytes_at(payload, process::BYTES) };
-    match parent {
-        Some((parent, described, fork_clock)) => {
-            // SAFETY: the parent's description, which is mapped and does not change.
-            let theirs = unsafe { bytes_at(described, process::BYTES) };
-            // The texts are the same, and no call is made for them that a filter may forbid.
-            bytes[process::ALLOCATOR..].copy_from_slice(&theirs[process::ALLOCATOR..]);
-            let pid = freehold_sys::process::process_id();
-            thread.is_first_of(pid);
-            put(bytes, process::PID, &pid.to_le_bytes());
-            put(bytes, process::PARENT_PID, &theirs[process::PID..][..size_of::<u32>()]);
-            put(bytes, process::FORKED_FROM, &(parent + 1).to_le_bytes());
-            put(bytes, process::FORK_CLOCK, &fork_clock.to_le_bytes());
-        }
-        None => {
-            describe(bytes);
-            describe_allocator(&mut bytes[process::ALLOCATOR..][..process::TEXT]);
-        }
+    if let Some((parent, described, fork_clock)) = parent {
+        // SAFETY: the parent's description, which is mapped and does not change.
+        let theirs = unsafe { bytes_at(described, process::BYTES) };
+        // The texts are the same, and no call is made for them that a filter may forbid.
+        bytes[process::ALLOCATOR..].copy_from_slice(&theirs[process::ALLOCATOR..]);
+        let pid = freehold_sys::process::process_id();
+        thread.is_first_of(pid);
+        put(bytes, process::PID, &pid.to_le_bytes());
+        put(bytes, process::PARENT_PID, &theirs[process::PID..][..size_of::<u32>()]);
+        put(bytes, process::FORKED_FROM, &(parent + 1).to_le_bytes());
+        put(bytes, process::FORK_CLOCK, &fork_clock.to_le_bytes());
+    } else {
+        describe(bytes);
+        describe_allocator(&mut bytes[process::ALLOCATOR..][..process::TEXT]);
     }
     write_header(
         at,

@@ -40,7 +40,7 @@ pub(crate) struct Thread {
     /// What `realloc` was last called with.
     pub(crate) resized: u64,
     /// The kernel's number of it; 0 before it was asked for.
-    kernel_thread: u32,
+    tid: u32,
     /// Which of the process's threads it is.
     pub(crate) number: u32,
     /// How many chunks it has had.
@@ -74,15 +74,15 @@ impl Thread {
     /// The kernel's number of it. It is asked once: a program may have forbidden itself the call
     /// by the time of a later chunk.
     pub(crate) fn kernel_thread(&mut self) -> u32 {
-        if self.kernel_thread == 0 {
-            self.kernel_thread = freehold_sys::process::thread_id();
+        if self.tid == 0 {
+            self.tid = freehold_sys::process::thread_id();
         }
-        self.kernel_thread
+        self.tid
     }
 
     /// The thread is the first of this process, and has its number.
     pub(crate) fn is_first_of(&mut self, process: u32) {
-        self.kernel_thread = process;
+        self.tid = process;
     }
 
     /// Gives up a place that was another process's: this one is a copy of it.
@@ -100,7 +100,7 @@ impl Thread {
             looked: self.looked,
             stride: 0,
             resized: 0,
-            kernel_thread: 0,
+            tid: 0,
             number: 0,
             chunks: 0,
             chunk: core::ptr::null_mut(),
