@@ -79,7 +79,7 @@ unsafe extern "C" fn before() {
 
 /// The forking thread that has taken the locks, by its storage, which is where it is in the child
 /// as well; 0 if none has. Another one may fork at the same time, without them. Written with all of
-/// them held.
+/// them held. Relaxed everywhere: that it is its own only the thread finds that has written it.
 static LOCKED_BY: AtomicUsize = AtomicUsize::new(0);
 
 /// The calling thread.
