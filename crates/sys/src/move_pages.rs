@@ -46,7 +46,9 @@ pub(crate) unsafe fn move_pages(from: usize, to: usize, bytes: usize) -> bool {
         // another.
         match unsafe { move_mapping(from, to, step, hint + done) } {
             Ok(()) => (done, step) = (done + step, step * 2),
-            Err(EFAULT) if step > HUGE_PAGE => step = step / 2 / HUGE_PAGE * HUGE_PAGE,
+            Err(EFAULT) if step > HUGE_PAGE => {
+                step = (step / 2 / HUGE_PAGE * HUGE_PAGE).max(HUGE_PAGE);
+            }
             Err(EFAULT) => {
                 // SAFETY: likewise.
                 unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, step) };
@@ -132,7 +134,8 @@ mod tests {
     use super::*;
     use crate::{Linux, System};
 
-    const BYTES: usize = 16 << 20;
+    const MIB: usize = 1 << 20;
+    const BYTES: usize = 16 * MIB;
 
     /// Two ranges, the first of which has a number in each page, and all of which can be used.
     fn ranges() -> [usize; 2] {
@@ -140,26 +143,26 @@ mod tests {
         let at = system.reserve(2 * BYTES, HUGE_PAGE).unwrap();
         // SAFETY: this test's own.
         unsafe { assert!(system.commit(at, 2 * BYTES)) };
-        pages(at).enumerate().for_each(|(n, page)| {
+        pages(at, BYTES).enumerate().for_each(|(n, page)| {
             // SAFETY: likewise.
             unsafe { page.write(n as u64 + 1) };
         });
         [at, at + BYTES]
     }
 
-    fn pages(at: usize) -> impl Iterator<Item = *mut u64> {
-        (at..at + BYTES).step_by(4096).map(|page| page as *mut u64)
+    fn pages(at: usize, bytes: usize) -> impl Iterator<Item = *mut u64> {
+        (at..at + bytes).step_by(4096).map(|page| page as *mut u64)
     }
 
     /// Moves the pages, if the kernel can do that, and looks whether what was in the first range is
     /// where it should be, and both can be written to. Returns how many pages were moved rather
     /// than copied.
-    fn moved([from, to]: [usize; 2]) -> Option<usize> {
+    fn moved([from, to]: [usize; 2], bytes: usize) -> Option<usize> {
         // SAFETY: this test's own.
-        let moved = unsafe { move_pages(from, to, BYTES) };
+        let moved = unsafe { move_pages(from, to, bytes) };
         let (full, other) = if moved { (to, from) } else { (from, to) };
         let mut count = 0;
-        for (n, (full, other)) in pages(full).zip(pages(other)).enumerate() {
+        for (n, (full, other)) in pages(full, bytes).zip(pages(other, bytes)).enumerate() {
             // SAFETY: this test's own.
             unsafe {
                 assert_eq!(full.read(), n as u64 + 1);
@@ -187,21 +190,28 @@ mod tests {
 
     #[test]
     fn moved_pages_keep_their_contents_and_leave_zeroes_behind() {
-        assert!(moved(ranges()).is_none_or(|count| count == BYTES / 4096));
+        assert!(moved(ranges(), BYTES).is_none_or(|count| count == BYTES / 4096));
     }
 
     #[test]
     fn pages_of_several_mappings_are_moved_as_well() {
         let ranges = ranges();
         divide([ranges[0] + BYTES / 4].into_iter(), BYTES / 4);
-        assert!(moved(ranges).is_none_or(|count| count == BYTES / 4096));
+        assert!(moved(ranges, BYTES).is_none_or(|count| count == BYTES / 4096));
+    }
+
+    #[test]
+    fn what_is_left_is_moved_as_well_if_it_is_less_than_two_steps() {
+        let ranges = ranges();
+        divide([ranges[0] + 4 * MIB].into_iter(), MIB);
+        assert!(moved(ranges, 5 * MIB).is_none_or(|count| count == 5 * MIB / 4096));
     }
 
     #[test]
     fn what_is_of_many_small_mappings_is_copied() {
         let ranges = ranges();
         divide((ranges[0]..ranges[1]).step_by(2 << 20), 1 << 20);
-        assert!(moved(ranges).is_none_or(|count| count == 0));
+        assert!(moved(ranges, BYTES).is_none_or(|count| count == 0));
     }
 
     #[test]
@@ -216,7 +226,7 @@ mod tests {
                 copy(from, to, BYTES);
             }
             // SAFETY: likewise; the source is unmapped.
-            let seen = pages(to).map(|page| unsafe { page.read() });
+            let seen = pages(to, BYTES).map(|page| unsafe { page.read() });
             assert!(seen.eq(1..=(BYTES / 4096) as u64));
         }
     }

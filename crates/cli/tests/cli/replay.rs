@@ -73,24 +73,28 @@ fn many_threads_with_frees_elsewhere_are_reproduced_under_every_kind_of_allocato
     assert_eq!(document["summary"].as_array().map(Vec::len), Some(3));
 }
 
+/// Replays a trace once with the allocator that counts calls, and says what it counted.
+fn replayed(workshop: &Workshop, trace: &Path) -> (Ended, Counts) {
+    let counts = workshop.path("replayed");
+    fs::write(&counts, [0; 56]).expect("written");
+    let output = freehold()
+        .args(["replay", "-r", "1", "--settle", "0", "-a"])
+        .arg(workshop.counter())
+        .arg(trace)
+        .env("COUNTS", &counts)
+        .output()
+        .expect("started");
+    (Ended::from(output).with(0), Counts::read(&counts))
+}
+
 #[test]
 fn the_allocator_sees_the_calls_that_were_recorded() {
     let Some(workshop) = Workshop::new() else { return };
     let Some(program) = workshop.calls() else { return };
     let recorded = workshop.record(&[], &[&program, "3", "return", "3000"]);
     let made = Counts::recorded(&recorded.document);
-    let counts = workshop.path("replayed");
-    fs::write(&counts, [0; 56]).expect("written");
-    let output = freehold()
-        .args(["replay", "-r", "1", "--settle", "0", "-a"])
-        .arg(workshop.counter())
-        .arg(&recorded.trace)
-        .env("COUNTS", &counts)
-        .output()
-        .expect("started");
-    let ended = Ended::from(output).with(0);
+    let (ended, seen) = replayed(&workshop, &recorded.trace);
     assert!(ended.out.contains("count"), "{}", ended.out);
-    let seen = Counts::read(&counts);
     // The process that makes the calls makes a few of its own, for threads and for what it prints.
     for (seen, made) in [
         (seen.malloc, made.malloc),
@@ -114,17 +118,7 @@ fn what_realloc_is_asked_for_stays_a_call_of_it() {
                   for (int i = 0; i < 20000; i++) kept = resize(resize(NULL, 100), 0);\n}\n";
     let Some(program) = workshop.compile("resizes", source, &["-O0"]) else { return };
     let recorded = workshop.record(&[], &[&program.to_string_lossy()]);
-    let counts = workshop.path("replayed");
-    fs::write(&counts, [0; 56]).expect("written");
-    let output = freehold()
-        .args(["replay", "-r", "1", "--settle", "0", "-a"])
-        .arg(workshop.counter())
-        .arg(&recorded.trace)
-        .env("COUNTS", &counts)
-        .output()
-        .expect("started");
-    Ended::from(output).with(0);
-    let seen = Counts::read(&counts);
+    let (_, seen) = replayed(&workshop, &recorded.trace);
     assert!(seen.realloc >= 40_000, "{seen:?}");
 }
 
