@@ -3,47 +3,16 @@
 //!
 //! Owns nothing. Allocates nothing; the loader's lock is held meanwhile.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
-use core::{ptr, slice};
+use core::ffi::CStr;
+use core::ptr;
+use freehold_sys::loader::{self, DT_NULL, Entry};
 use freehold_sys::own;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const DT_NULL: usize = 0;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
 const DT_GNU_HASH: usize = 0x6fff_fef5;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
-
-/// The beginning of `struct dl_phdr_info`.
-#[repr(C)]
-struct Info {
-    base: usize,
-    name: *const c_char,
-    headers: *const Header,
-    count: u16,
-}
-
-/// `Elf64_Phdr`.
-#[repr(C)]
-struct Header {
-    kind: u32,
-    flags: u32,
-    offset: usize,
-    address: usize,
-    physical: usize,
-    size_in_file: usize,
-    size: usize,
-    align: usize,
-}
-
-/// `Elf64_Dyn`.
-#[repr(C)]
-struct Entry {
-    tag: usize,
-    value: usize,
-}
 
 /// `Elf64_Sym`.
 #[repr(C)]
@@ -56,50 +25,19 @@ struct Symbol {
     size: usize,
 }
 
-type Visitor = unsafe extern "C" fn(*mut Info, usize, *mut c_void) -> c_int;
-
-unsafe extern "C" {
-    fn dl_iterate_phdr(visitor: Option<Visitor>, data: *mut c_void) -> c_int;
-}
-
-/// What [`visit`] looks for, and finds.
-struct Search<'a, const N: usize> {
-    names: [&'a CStr; N],
-    found: Option<[*const (); N]>,
-}
-
 /// The addresses of functions and variables in the first loaded file, other than this library's
 /// own, that has all of them.
 pub(crate) fn find<const N: usize>(names: [&CStr; N]) -> Option<[*const (); N]> {
-    let mut search = Search { names, found: None };
-    // SAFETY: the function is of the kind asked for, and the search outlives the call.
-    unsafe { dl_iterate_phdr(Some(visit::<N>), (&raw mut search).cast()) };
-    search.found
-}
-
-unsafe extern "C" fn visit<const N: usize>(
-    info: *mut Info,
-    _: usize,
-    search: *mut c_void,
-) -> c_int {
-    // SAFETY: the loader's description of a file, and the search that was passed with this
-    // function.
-    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_, N>>()) };
-    // SAFETY: the description is the loader's, whose lock is held.
-    let Some(file) = (unsafe { File::of(info) }) else { return 0 };
-    let mut found = [ptr::null(); N];
-    for (place, name) in found.iter_mut().zip(search.names) {
-        match file.find(name) {
-            Some(address) if !own::is_own(address) => *place = address,
-            _ => return 0,
-        }
-    }
-    search.found = Some(found);
-    1
+    let mut all = None;
+    loader::each_file(|file| {
+        all = Tables::of(file).and_then(|tables| tables.find_all(names));
+        all.is_some()
+    });
+    all
 }
 
 /// The tables of a loaded file, while the loader's lock is held.
-struct File {
+struct Tables {
     base: usize,
     symbols: *const Symbol,
     names: *const u8,
@@ -107,29 +45,16 @@ struct File {
     hashes: *const u32,
 }
 
-impl File {
-    /// # Safety
-    /// `info` is the loader's, which holds its lock.
-    unsafe fn of(info: &Info) -> Option<Self> {
-        if info.headers.is_null() {
-            return None;
-        }
-        // SAFETY: the program headers of a loaded file.
-        let headers = unsafe { slice::from_raw_parts(info.headers, info.count.into()) };
-        let is_loaded = |address: usize| {
-            let mut loaded = headers.iter().filter(|it| it.kind == PT_LOAD);
-            let offset = address.wrapping_sub(info.base);
-            loaded.any(|it| offset.wrapping_sub(it.address) < it.size)
-        };
-        let dynamic = headers.iter().find(|it| it.kind == PT_DYNAMIC)?;
-        let mut entry =
-            ptr::with_exposed_provenance::<Entry>(info.base.wrapping_add(dynamic.address));
+impl Tables {
+    fn of(file: &loader::File) -> Option<Self> {
+        let mut entry = ptr::with_exposed_provenance::<Entry>(file.table()?);
         let (mut symbols, mut names, mut hashes) = (0, 0, 0);
         loop {
             // SAFETY: the table ends with an entry that says so.
             let Entry { tag, value } = unsafe { entry.read() };
             // glibc writes addresses to the table; musl, and who can only read it, leave offsets.
-            let address = if is_loaded(value) { value } else { info.base.wrapping_add(value) };
+            let address =
+                if file.contains(value) { value } else { file.base().wrapping_add(value) };
             match tag {
                 DT_NULL => break,
                 DT_SYMTAB => symbols = address,
@@ -140,12 +65,21 @@ impl File {
             // SAFETY: this was not the last one.
             entry = unsafe { entry.add(1) };
         }
-        [symbols, names, hashes].into_iter().all(is_loaded).then(|| Self {
-            base: info.base,
+        [symbols, names, hashes].into_iter().all(|it| file.contains(it)).then(|| Self {
+            base: file.base(),
             symbols: ptr::with_exposed_provenance(symbols),
             names: ptr::with_exposed_provenance(names),
             hashes: ptr::with_exposed_provenance(hashes),
         })
+    }
+
+    /// The addresses of what has these names, if all are here and not this library's own.
+    fn find_all<const N: usize>(&self, names: [&CStr; N]) -> Option<[*const (); N]> {
+        let mut all = [ptr::null(); N];
+        for (place, name) in all.iter_mut().zip(names) {
+            *place = self.find(name).filter(|&it| !own::is_own(it))?;
+        }
+        Some(all)
     }
 
     /// The address of a function or variable that the file has under a name. Source:

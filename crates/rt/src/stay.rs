@@ -12,12 +12,10 @@
 //! For glibc only: musl unmaps nothing. Sources: `dlopen(3)`, `dlsym(3)`, `dl_iterate_phdr(3)`,
 //! `elf(5)`, and glibc's `elf.h` for the flags.
 
-use crate::libc::{PhdrInfo, dl_iterate_phdr};
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
+use freehold_sys::loader::{self, DT_NULL, Entry};
 
-const PT_DYNAMIC: u32 = 2;
-const DT_NULL: usize = 0;
 const DT_DEBUG: usize = 21;
 const DT_FLAGS_1: usize = 0x6fff_fffb;
 const DF_1_NODELETE: usize = 0x8;
@@ -25,13 +23,6 @@ const DF_1_PIE: usize = 0x0800_0000;
 const RTLD_LAZY: c_int = 1;
 const RTLD_NOLOAD: c_int = 4;
 const RTLD_NODELETE: c_int = 0x1000;
-
-/// What the linker tells the loader of a file, in a table that ends with [`DT_NULL`]: `Elf64_Dyn`.
-#[repr(C)]
-struct Entry {
-    tag: usize,
-    value: usize,
-}
 
 freehold_sys::weak_variable! {
     /// The first entry of the file that this code is in. The linker defines it for that file alone;
@@ -77,12 +68,6 @@ unsafe fn stays(table: *const Entry) -> bool {
     false
 }
 
-/// What [`visit`] looks for, and finds.
-struct Search {
-    table: usize,
-    name: *const c_char,
-}
-
 #[cold]
 #[inline(never)]
 fn keep(table: *const Entry) {
@@ -90,35 +75,22 @@ fn keep(table: *const Entry) {
     // that the program has, and those that it was linked with.
     let dlopen = dlsym().and_then(|it| unsafe { it(ptr::null_mut(), c"dlopen".as_ptr()) });
     let Some(dlopen) = dlopen else { return };
-    let mut search = Search { table: table.addr(), name: ptr::null() };
-    // SAFETY: the function is of the kind asked for, and the search outlives the call.
-    unsafe { dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    let mut name = ptr::null();
+    loader::each_file(|file| {
+        let is_own = file.table() == Some(table.addr());
+        if is_own {
+            name = file.name();
+        }
+        is_own
+    });
     // SAFETY: a string, where it is not null. The program's own is empty.
-    if search.name.is_null() || unsafe { *search.name } == 0 {
+    if name.is_null() || unsafe { *name } == 0 {
         return;
     }
     // What it returns is not closed, which alone would keep the file.
     // SAFETY: the loader's name of this file, which is there as long as the file is. Nothing is
     // loaded: it is there already.
-    unsafe { dlopen(search.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
-}
-
-unsafe extern "C" fn visit(info: *mut PhdrInfo, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of an image, and the search that was passed with this
-    // function.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
-    if info.headers.is_null() {
-        return 0;
-    }
-    // SAFETY: the program headers of a loaded image, which stay while the loader's lock is held.
-    let headers = unsafe { core::slice::from_raw_parts(info.headers, info.count.into()) };
-    let is_own = headers.iter().any(|header| {
-        header.kind == PT_DYNAMIC && info.base.wrapping_add(header.address) == search.table
-    });
-    if is_own {
-        search.name = info.name;
-    }
-    is_own.into()
+    unsafe { dlopen(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
 #[cfg(test)]

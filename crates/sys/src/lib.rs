@@ -20,6 +20,7 @@ pub mod fake;
 pub mod futex;
 mod guard;
 mod linux;
+pub mod loader;
 mod move_pages;
 pub mod own;
 pub mod process;
