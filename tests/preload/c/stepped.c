@@ -189,6 +189,19 @@ static void resized(void)
 	result = realloc(result, 2900);
 }
 
+/* Fills the array, and frees as many of it as leave no room for more of their size at hand. Returns how many
+ * these are. */
+static int fill_and_free_first(void **objects, int count)
+{
+	enum { AT_HAND = 500 };
+	int used = 0;
+	for (int i = 0; i < count; i++)
+		objects[i] = filled(1);
+	while (used < AT_HAND)
+		free(objects[used++]);
+	return used;
+}
+
 /* A handler frees one object, while a thread that has no room for more of its size is in any call. Every way
  * in and out is near the beginning. */
 static void one_free(void)
@@ -196,11 +209,7 @@ static void one_free(void)
 	enum { MANY = 4000, NEAR = 250 };
 	static void (*const CALLS[])(void) = {medium, cleared, resized};
 	static void *objects[MANY];
-	int used = 0;
-	for (int i = 0; i < MANY; i++)
-		objects[i] = filled(1);
-	while (used < 500)
-		free(objects[used++]);
+	int used = fill_and_free_first(objects, MANY);
 	for (int call = 0; call < 3; call++)
 		for (long number = 1;; number += number < NEAR ? 1 : 13) {
 			CHECK(used < MANY);
@@ -219,14 +228,19 @@ static void one_free(void)
 		}
 }
 
-static void fork_child(void)
+/* The child of a fork does nothing; the parent waits for it. */
+static void end_child(pid_t child)
 {
-	pid_t child = fork();
+	int status;
 	CHECK(child >= 0);
 	if (child == 0)
 		_exit(0);
-	int status;
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void fork_child(void)
+{
+	end_child(fork());
 }
 
 /* A handler forks. */
@@ -249,11 +263,7 @@ static void a_free_in_a_fork(void)
 {
 	enum { MANY = 2000 };
 	static void *objects[MANY];
-	int used = 0;
-	for (int i = 0; i < MANY; i++)
-		objects[i] = filled(1);
-	while (used < 500)
-		free(objects[used++]);
+	int used = fill_and_free_first(objects, MANY);
 	for (long number = 1;; number += 17) {
 		CHECK(used < MANY);
 		victim = objects[used++];
@@ -261,11 +271,7 @@ static void a_free_in_a_fork(void)
 		set_stepping(1);
 		pid_t child = fork();
 		set_stepping(0);
-		CHECK(child >= 0);
-		if (child == 0)
-			_exit(0);
-		int status;
-		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		end_child(child);
 		if (!has_acted)
 			break;
 	}
