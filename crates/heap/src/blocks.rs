@@ -6,6 +6,7 @@
 //! comes back is closed, and is then wholly free again, unless it is somebody's home.
 
 use crate::arena::Arena;
+use crate::class::Class;
 use crate::layout::{BLOCK_GRANULES, Block, GRANULE, Granule, ZONE_BLOCKS};
 use crate::scavenge::Growth;
 use crate::tables::ZoneEntry;
@@ -53,6 +54,9 @@ pub struct Want {
     pub align: u32,
     /// Which, when there is a choice.
     pub prefer: Prefer,
+    /// Whether they are for objects that are no larger than a page. A program writes to the
+    /// beginning of what it allocates, so to each page of those, and of others perhaps to no more.
+    pub dense: bool,
 }
 
 /// Granules that now belong to the caller.
@@ -105,15 +109,17 @@ impl<S: System> Arena<S> {
         })
     }
 
-    /// Claims granules for a slab: dirty ones in `home` before others, wherever those are, since
-    /// they cost nothing and keep what is in use together.
+    /// Claims granules for a slab of a class: dirty ones in `home` before others, wherever those
+    /// are, since they cost nothing and keep what is in use together.
     pub(crate) fn claim_for_slab(
         &self,
-        granules: u32,
+        class: Class,
         home: &Home,
         account: &Account,
     ) -> Option<Claim> {
-        let want = Want { count: granules, align: 1, prefer: Prefer::Dirty };
+        let info = class.info();
+        let dense = info.size as usize <= self.system.page_size();
+        let want = Want { count: info.granules.into(), align: 1, prefer: Prefer::Dirty, dense };
         let at_home = home.get().and_then(|block| self.claim_dirty_in(block, want, account));
         at_home.or_else(|| self.claim_granules(want, home, account))
     }
@@ -232,7 +238,7 @@ impl<S: System> Arena<S> {
     fn claim_in_new(&self, want: Want, home: &Home, account: &Account) -> Option<Claim> {
         let block = self.claim_blocks(1, 1, want.prefer)?;
         if want.count <= SLAB_GRANULES && want.prefer == Prefer::Dirty {
-            self.populate_ahead(block);
+            self.populate_ahead(block, want.dense);
         }
         Some(self.claim_in_whole(block, want, home, account))
     }

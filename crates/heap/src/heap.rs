@@ -498,7 +498,7 @@ impl<S: System> Arena<S> {
         }
         let home = &held.heap().slab_home;
         let claim = self.claim_recent(1, held.heap(), &held.account);
-        let claim = claim.or_else(|| self.claim_for_slab(1, home, &held.account));
+        let claim = claim.or_else(|| self.claim_for_slab(class, home, &held.account));
         let Some(claim) = claim else { return false };
         let g = claim.granule;
         if class == Class::EMPTY {

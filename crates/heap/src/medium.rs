@@ -407,8 +407,7 @@ impl<S: System> Arena<S> {
         }
         let granules = class.info().granules;
         let recent = self.claim_recent(granules.into(), heap, account);
-        let claim =
-            recent.or_else(|| self.claim_for_slab(granules.into(), &heap.slab_home, account));
+        let claim = recent.or_else(|| self.claim_for_slab(class, &heap.slab_home, account));
         let Some(claim) = claim else {
             let g = self.claim_own_of_others(heap, class)?;
             return Some(self.take_all_of(g, heap, class, account));

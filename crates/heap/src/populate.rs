@@ -75,8 +75,9 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Populates a clean block, which the caller owns, if that is worth it.
-    pub(crate) fn populate_ahead(&self, block: Block) {
+    /// Populates a clean block, which the caller owns, for what is `dense` or not, if that is worth
+    /// it.
+    pub(crate) fn populate_ahead(&self, block: Block, dense: bool) {
         let now = self.about_in_use();
         let entry = self.block(block);
         // Relaxed: the block is the caller's.
@@ -86,7 +87,7 @@ impl<S: System> Arena<S> {
         }
         let high = block.0 as usize * BLOCK >= grow::SMALL_PAGES_BELOW;
         let affordable = populate::is_affordable(now.used * GRANULE, now.dirty * GRANULE);
-        if !high || !affordable || !self.is_worth_populating() {
+        if !high || !affordable || !self.is_worth_populating(dense) {
             self.note_unpopulated(block);
             return;
         }

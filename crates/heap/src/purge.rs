@@ -599,7 +599,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize as Number, Ordering::SeqCst};
     use std::vec::Vec;
 
-    const ONE: Want = Want { count: 1, align: 1, prefer: Prefer::Dirty };
+    const ONE: Want = Want { count: 1, align: 1, prefer: Prefer::Dirty, dense: true };
 
     /// A block of whose granules the first is in use, and the others are free and dirty.
     fn with_one_in_use(arena: &Arena<Fake>) -> Granule {

@@ -49,7 +49,10 @@ impl<S: System> Arena<S> {
         let (mut count, least) = (count as u32, least as u32);
         let (g, clean) = if count <= BLOCK_GRANULES && align <= BLOCK {
             let align = granules_for(align) as u32;
-            let claim = |count| self.claim_granules(Want { count, align, prefer }, home, account);
+            let claim = |count| {
+                let want = Want { count, align, prefer, dense: false };
+                self.claim_granules(want, home, account)
+            };
             let claimed = claim(count).or_else(|| {
                 // There may be a row that is just long enough.
                 let shorter = (least < count).then_some(least)?;

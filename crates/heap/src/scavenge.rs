@@ -49,7 +49,7 @@ impl<S: System> Arena<S> {
         account: &Account,
     ) -> Option<Claim> {
         let credit = growth.credit.load(Ordering::Relaxed).checked_sub(1)?;
-        let want = Want { count, align: 1, prefer: Prefer::Dirty };
+        let want = Want { count, align: 1, prefer: Prefer::Dirty, dense: false };
         let found = self.zones().find_map(|(n, zone)| {
             let mut open = ones(zone.open.look()).filter(|&i| zone.open.longest(i) >= count);
             open.find_map(|i| self.claim_dirty_in(Block(n * ZONE_BLOCKS + i), want, account))

@@ -3,7 +3,11 @@
 //! To [populate](crate::populate) a block makes all of it resident, also what the program has
 //! allocated and never writes to. That can be seen at blocks that were left as they are: all are at
 //! first, and one in some later. When such a block is full, the background thread looks at it once;
-//! where less than a quarter of it is resident, the next ones are left as they are as well.
+//! where less than a quarter of it is resident, the next ones are left as they are as well. Until
+//! one was looked at, or where nobody can, only what is [dense] is taken to be written to: a heap
+//! of buffers that are hardly used would be resident as a whole.
+//!
+//! [dense]: crate::blocks::Want::dense
 //!
 //! A [hot run](crate::hot_runs) costs as much memory as was written to. When some have to go for
 //! want of room the background thread looks how much of some of them is resident, and again as long
@@ -13,7 +17,7 @@ use crate::arena::Arena;
 use crate::layout::{BLOCK, Block, GRANULE};
 use crate::policy::populate;
 use crate::policy::retain::{HOT_RUN_BYTES_MOST, Resident};
-use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use freehold_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use freehold_sys::System;
 
 /// What blocks that were left as they are have shown. Relaxed throughout: the numbers are hints,
@@ -23,8 +27,8 @@ pub(crate) struct Sparse {
     /// filled and not looked at; 0 for none.
     filling: AtomicU32,
     filled: AtomicU32,
-    /// Whether the last one that was looked at had little in it.
-    little: AtomicBool,
+    /// What the last one that was looked at had in it: [`UNKNOWN`], [`LITTLE`] or [`MUCH`].
+    seen: AtomicU8,
     /// How many blocks are populated before another is left as it is.
     until_left: AtomicU32,
     /// Whether hot runs had to go for want of room since it was looked at them.
@@ -38,6 +42,13 @@ pub(crate) struct Sparse {
     until_given_back: AtomicU32,
 }
 
+/// None was looked at, or it could not be told.
+const UNKNOWN: u8 = 0;
+/// It is [sparse](populate::is_sparse).
+const LITTLE: u8 = 1;
+/// It is not.
+const MUCH: u8 = 2;
+
 /// Looks until threads have given back what they kept too much of.
 const LOOKS_UNTIL_GIVEN_BACK: u32 = 10;
 
@@ -50,7 +61,7 @@ impl Sparse {
         Self {
             filling: AtomicU32::new(0),
             filled: AtomicU32::new(0),
-            little: AtomicBool::new(false),
+            seen: AtomicU8::new(UNKNOWN),
             until_left: AtomicU32::new(populate::POPULATED_BETWEEN_LOOKS),
             runs_went: AtomicBool::new(false),
             of_hot_runs: AtomicU32::new(Resident::ALL.parts),
@@ -62,8 +73,9 @@ impl Sparse {
 
 impl<S: System> Arena<S> {
     /// Whether the program has written to some of what it has allocated, as far as is known, and
-    /// the next block need not be left as it is to see whether it still does.
-    pub(crate) fn is_worth_populating(&self) -> bool {
+    /// the next block, which is for what is `dense` or not, need not be left as it is to see
+    /// whether it still does.
+    pub(crate) fn is_worth_populating(&self, dense: bool) -> bool {
         self.note_filled();
         // Asking is a system call, which a filter may forbid to this thread, but not to another.
         if self.populated.sparse.filled.load(Ordering::Relaxed) != 0 && !self.is_helped() {
@@ -72,7 +84,8 @@ impl<S: System> Arena<S> {
         let left = self.populated.sparse.until_left.load(Ordering::Relaxed).checked_sub(1);
         let next = left.unwrap_or(populate::POPULATED_BETWEEN_LOOKS);
         self.populated.sparse.until_left.store(next, Ordering::Relaxed);
-        left.is_some() && !self.populated.sparse.little.load(Ordering::Relaxed)
+        let seen = self.populated.sparse.seen.load(Ordering::Relaxed);
+        left.is_some() && (seen == MUCH || dense && seen == UNKNOWN)
     }
 
     /// Looks how much of the last block that was filled is resident. For the background thread.
@@ -81,8 +94,12 @@ impl<S: System> Arena<S> {
         if let Some(block) = filled.checked_sub(1).map(Block) {
             let resident = self.system.resident(self.tables.address(block.first()), BLOCK);
             let used = self.granules_used(block) as usize * GRANULE;
-            let sparse = resident.is_some_and(|bytes| populate::is_sparse(used, bytes));
-            self.populated.sparse.little.store(sparse, Ordering::Relaxed);
+            let seen = match resident {
+                None => UNKNOWN,
+                Some(bytes) if populate::is_sparse(used, bytes) => LITTLE,
+                Some(_) => MUCH,
+            };
+            self.populated.sparse.seen.store(seen, Ordering::Relaxed);
         }
     }
 

@@ -346,6 +346,7 @@ impl ThreadCache {
             }
         }
         let given = arena.take_run(size, align.max(UNIT), prefer, home, &account);
+        self.wants_help |= arena.is_help_wanted();
         if let Some(heap) = heap {
             if prefer == Prefer::Dirty && given.is_some_and(|given| given.zero) {
                 arena.note_grown(heap, count, &account);

@@ -3,7 +3,9 @@
 use crate::layout::BLOCK;
 
 /// What is free and dirty may be one part in this many of what is in use, the block to populate
-/// included: so a wrong guess costs an eighth at most, and small heaps never guess.
+/// included: so where the program stops growing an eighth was for nothing at most, and small heaps
+/// are never populated. What it allocates and does not write to is not bounded by this
+/// ([`crate::sparse`]).
 const SHARE: usize = 8;
 
 /// Whether another block may be populated when `used` bytes are in use, and `dirty` free and dirty.

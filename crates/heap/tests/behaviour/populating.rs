@@ -99,6 +99,62 @@ fn a_heap_that_is_populated_is_reason_enough_for_a_background_thread() {
 }
 
 #[test]
+fn buffers_are_reason_enough_for_a_background_thread_too() {
+    let estate = Estate::new(Fake::new());
+    let mut other = Thread::new(&estate);
+    let object = other.alloc(100).unwrap();
+    let mut thread = Thread::new(&estate);
+    let all: Vec<_> = (0..200).map(|_| thread.alloc(256 << 10).unwrap()).collect();
+    assert!(thread.cache.take_wish_for_help());
+    thread.free_all(all);
+    other.free_all([object]);
+}
+
+#[test]
+fn where_nobody_can_look_only_what_is_no_larger_than_a_page_is_populated() {
+    for looks in [false, true] {
+        for (size, is_dense) in [(4096, true), (6000, false), (20_000, false), (256 << 10, false)] {
+            let estate = Estate::new(Fake::new());
+            estate.arena().system().tell_resident(false);
+            let mut thread = Thread::new(&estate);
+            let mut all = Vec::new();
+            for _ in 0..(200 << 20) / size {
+                all.push(thread.alloc(size).unwrap());
+                if looks {
+                    estate.arena().set_helped(true);
+                    estate.arena().purge_left();
+                }
+            }
+            assert_eq!(estate.arena().system().populated() > 0, is_dense, "{size}, {looks}");
+            thread.free_all(all);
+        }
+    }
+}
+
+#[test]
+fn buffers_are_populated_where_somebody_sees_that_the_program_writes_to_them() {
+    let estate = Estate::new(Fake::new());
+    estate.arena().set_helped(true);
+    let mut thread = Thread::new(&estate);
+    let mut populated = Vec::new();
+    let mut all = Vec::new();
+    for part in [1, 16] {
+        let before = estate.arena().system().populated();
+        for _ in 0..400 {
+            let size = 256 << 10;
+            let object = thread.alloc(size).unwrap();
+            // SAFETY: just allocated, and as large as that.
+            unsafe { at::<u8>(object).write_bytes(1, size / part) };
+            all.push(object);
+            estate.arena().purge_left();
+        }
+        populated.push((estate.arena().system().populated() - before) >> 20);
+    }
+    assert!(populated[0] >= 50 && populated[1] < 50, "{populated:?} MiB of 100");
+    thread.free_all(all);
+}
+
+#[test]
 fn a_large_heap_is_populated_ahead_by_an_eighth_at_most() {
     for huge_pages in [HugePages::OnRequest, HugePages::Always] {
         let estate = Estate::new(Fake::new().with_huge_pages(huge_pages));
