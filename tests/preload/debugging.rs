@@ -96,6 +96,13 @@ fn memory_is_filled_with_the_words_that_are_promised() {
 }
 
 #[test]
+fn what_is_to_be_zero_is_and_memory_that_is_zero_already_is_not_written_to() {
+    for options in ["audit", "guards", "firewall=4096", "firewall=1000,guards"] {
+        debugged("cleared", options).succeeded();
+    }
+}
+
+#[test]
 fn a_check_finds_what_is_damaged() {
     let ended = debugged("check", "default").succeeded();
     ended.check(ended.value("before") == "0", "there was to be nothing yet");

@@ -14,6 +14,7 @@
 //! which the kernel moves one at a time. Where one ends it does not say, and so it is tried: with
 //! half as much where there were several, and with twice as much from there.
 
+use crate::guard::discard;
 use crate::syscall::{self, failed, number};
 use core::ptr;
 
@@ -118,14 +119,21 @@ unsafe fn copy(from: usize, to: usize, bytes: usize) {
     // SAFETY: the caller's range, where nothing is mapped if this succeeds.
     let mapped =
         unsafe { syscall::call(number::MMAP, [to, bytes, PROT_READ_WRITE, flags, usize::MAX, 0]) };
-    if failed(mapped) && mapped != -EEXIST {
+    // Who has as many mappings as may be is refused before the kernel looks whether there is one.
+    // SAFETY: the caller's range; that it can be read and written to is as it was, where it is.
+    let is_there =
+        || unsafe { syscall::call(number::MPROTECT, [to, bytes, PROT_READ_WRITE, 0, 0, 0]) };
+    if failed(mapped) && mapped != -EEXIST && failed(is_there()) {
         // Part of the memory that the program has is gone.
         crate::process::abort();
     }
     // SAFETY: both are mapped, and the caller's.
     unsafe {
         ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes);
-        syscall::call(number::MUNMAP, [from, bytes, 0, 0, 0, 0]);
+        if failed(syscall::call(number::MUNMAP, [from, bytes, 0, 0, 0, 0])) {
+            // It was merged with one beside it, and cannot be divided from that.
+            discard(from, bytes);
+        }
     }
 }
 

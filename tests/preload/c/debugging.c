@@ -274,6 +274,26 @@ static void good_use(void)
 	survived();
 }
 
+/* Memory that is zero already is not written to, and what was used before is zero again. */
+static void cleared(void)
+{
+	enum { SIZES = 3 };
+	static const size_t sizes[SIZES] = {100, 20000, 300000};
+	size_t before = status_bytes("VmRSS:"), most = 256 << 20;
+	unsigned char *sparse = calloc(1, most);
+	CHECK(sparse && holds_only(sparse + most - 4096, 0, 4096));
+	CHECK(status_bytes("VmRSS:") < before + (8 << 20));
+	free(sparse);
+	for (int i = 0; i < 6000; i++) {
+		size_t size = sizes[i % SIZES];
+		unsigned char *object = i % 2 ? malloc(size) : calloc(1, size);
+		CHECK(object && (i % 2 || holds_only(object, 0, size)));
+		memset(object, 1, size);
+		free(object);
+	}
+	survived();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_case CASES[] = {
@@ -295,6 +315,7 @@ int main(int argc, char **argv)
 	    {"failures", failures},
 	    {"leaks", leaks},
 	    {"room", room},
+	    {"cleared", cleared},
 	    {"good_use", good_use},
 	};
 	return RUN_CASE(CASES, argc, argv);

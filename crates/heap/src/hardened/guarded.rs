@@ -220,13 +220,17 @@ impl<S: System> Arena<S> {
     }
 
     /// Clears a freed object, or makes it inaccessible, or empty where that cannot be had; with its
-    /// memory, if it `keeps` it.
-    fn withdraw(&self, large: Large, keeps: bool) -> FreedRun {
+    /// memory, if it `keeps` it. Empty as well if it is not to wait: it would be accessible again at
+    /// once, and guard markers take page tables for all of it, 2 MiB a gigabyte.
+    fn withdraw(&self, large: Large, waits: bool, keeps: bool) -> FreedRun {
         let page = self.guard_page().unwrap_or(self.system.page_size());
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
         let pages = if keeps && (1..=MOST_CLEARED).contains(&bytes) {
             clear::clear(address, bytes);
             Pages::Cleared
+        } else if !waits {
+            self.empty_pages(address, bytes);
+            Pages::Open
         } else {
             self.close_pages(address, bytes, keeps)
         };
@@ -240,18 +244,23 @@ impl<S: System> Arena<S> {
             return Pages::Open;
         }
         if self.guard_page().is_none() {
-            // SAFETY: pages of the run, which its user gave up.
-            if !unsafe { self.system.purge(address, bytes) } {
-                clear::clear(address, bytes);
-            }
+            self.empty_pages(address, bytes);
             return Pages::Open;
         }
-        // SAFETY: as above.
+        // SAFETY: pages of the run, which its user gave up.
         if keeps && unsafe { self.system.hide(address, bytes) } {
             return Pages::Hidden;
         }
         // SAFETY: as above.
         if unsafe { self.system.guard(address, bytes) } { Pages::Guarded } else { Pages::Open }
+    }
+
+    /// Gives the memory of a freed object's pages back, which are accessible and zero then.
+    fn empty_pages(&self, address: usize, bytes: usize) {
+        // SAFETY: pages of the run, which its user gave up.
+        if !unsafe { self.system.purge(address, bytes) } {
+            clear::clear(address, bytes);
+        }
     }
 
     /// Makes a freed run accessible, and what it has kept zero. Returns whether it is: near a
@@ -457,8 +466,8 @@ impl Thread {
         }
         arena.inspect_large(large)?;
         let keeps = self.make_room_to_keep(arena, large.accessible(page) - address)?;
-        let run = arena.withdraw(large, keeps);
         let all = arena.run_end(large) - address;
+        let run = arena.withdraw(large, all <= MOST_BYTES, keeps);
         // Relaxed, here and below: sums, which nothing else is read after.
         arena.hardening.waiting.fetch_add(all, Ordering::Relaxed);
         if all > MOST_BYTES && self.release_guarded(arena, large.g, run)? {

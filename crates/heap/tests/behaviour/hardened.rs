@@ -177,3 +177,33 @@ fn large_objects_that_come_and_go_in_two_threads_call_nobody_once_there_are_enou
         unsafe { Arena::destroy(arena) };
     }
 }
+
+#[test]
+fn what_is_too_large_to_wait_is_not_made_inaccessible_for_nothing() {
+    let arena = Arena::create_hardened(Fake::new(), Secret::new([1, 2])).unwrap();
+    {
+        // SAFETY: made just now, and destroyed below.
+        let arena = unsafe { arena.as_ref() };
+        let mut thread = Thread::new(arena, 1);
+        // How often access changes for an object of so many bytes, of which all are zero again.
+        let mut changes = |size: usize| {
+            let before = arena.system().times_access_changed();
+            let address = thread.allocate(arena, size, 16).unwrap().unwrap();
+            let last = (address + size - 1) as *mut u8;
+            // SAFETY: allocated just now; what is freed does not wait, and stays mapped.
+            unsafe {
+                assert_eq!(last.replace(1), 0);
+                thread.free(arena, address).unwrap();
+            }
+            assert_eq!(arena.granules_in_use().used, 0);
+            arena.system().times_access_changed() - before
+        };
+        // The fence, which comes and goes, and what is committed at first.
+        changes(64 << 20);
+        assert_eq!(changes(64 << 20), 2);
+        assert_eq!(changes(32 << 20), 2);
+        thread.end(arena).unwrap();
+    }
+    // SAFETY: nobody uses it any longer.
+    unsafe { Arena::destroy(arena) };
+}

@@ -12,6 +12,7 @@ use freehold_heap::blocks::Prefer;
 use freehold_heap::cache::ThreadCache;
 use freehold_heap::invalid::Invalid;
 use freehold_heap::layout::{UNIT, at};
+use freehold_heap::medium::Given;
 use freehold_sys::{Linux, System};
 
 /// Bytes that wait at most, and objects.
@@ -96,8 +97,10 @@ impl Heap {
         let align = align.max(UNIT);
         let page = arena.system().page_size();
         let firewall = self.options.firewall;
-        let record = if firewall != 0 && size >= firewall && size > 0 && align <= page {
-            firewalled(arena, size, align, note)?
+        // What is mapped just now is zero, and so is what the heap says is: nobody writes to that,
+        // or a large object would be resident that the program hardly uses.
+        let (record, is_zero) = if firewall != 0 && size >= firewall && size > 0 && align <= page {
+            (firewalled(arena, size, align, note)?, true)
         } else {
             self.in_cell(arena, size, align, note)?
         };
@@ -107,7 +110,9 @@ impl Heap {
                 record.fill_zones();
             }
             if zeroed {
-                at::<u8>(record.object).write_bytes(0, size);
+                if !is_zero {
+                    at::<u8>(record.object).write_bytes(0, size);
+                }
             } else if self.options.patterns {
                 record.fill_contents();
             }
@@ -121,18 +126,19 @@ impl Heap {
         Some(object)
     }
 
+    /// An object in a cell of the heap, and whether that is zero.
     fn in_cell(
         &mut self,
         arena: &Arena<Linux>,
         size: usize,
         align: usize,
         note: Note,
-    ) -> Option<Record> {
+    ) -> Option<(Record, bool)> {
         let (before, behind) = if self.options.guards { (align.max(ZONE), ZONE) } else { (0, 0) };
         let bytes = size.checked_add(before + behind)?.max(UNIT);
-        let cell = self.cache.take(arena, bytes, align, Prefer::Dirty)?.address;
+        let Given { address: cell, zero } = self.cache.take(arena, bytes, align, Prefer::Dirty)?;
         let cell_bytes = arena.usable_size(cell).unwrap_or(bytes);
-        Some(Record::new(cell + before, size, (cell, cell_bytes), note))
+        Some((Record::new(cell + before, size, (cell, cell_bytes), note), zero))
     }
 
     /// The bytes of an object.
