@@ -13,12 +13,12 @@
 //! are in use by nobody.
 
 use crate::arena::Arena;
-use crate::class::Class;
+use crate::class::{Class, starts_by_granule_magic};
 use crate::drain::Drain;
 use crate::exchange::Surplus;
 use crate::heap::Heap;
 use crate::invalid::{FoundLate, Invalid};
-use crate::layout::{GRANULE, GRANULE_SHIFT, Granule, at};
+use crate::layout::{GRANULE_SHIFT, Granule, at};
 use crate::magazine::{EMPTY, FULL, Kept, MAGAZINES, Magazine, Rounds, SLOT};
 use crate::medium::MediumBins;
 use crate::outbox::Outbox;
@@ -70,9 +70,8 @@ const AHEAD: u8 = 3;
 pub struct ThreadCache {
     /// For each class the next free slot of the magazine; 0 if there is no magazine.
     pub tops: [usize; MAGAZINES],
-    /// For each class the number that tells starts of objects from other addresses; 0 if there is
-    /// no magazine.
-    pub magic: [u32; MAGAZINES],
+    /// For each class [`Class::granule_magic`]; 0 if there is no magazine.
+    pub magic: [u64; MAGAZINES],
     /// Granules that the map can be asked for.
     pub limit: usize,
     /// The map of the heap: a class for every granule whose objects the thread keeps.
@@ -339,9 +338,8 @@ impl ThreadCache {
         // SAFETY: the map can be asked for all granules below the limit.
         let class = unsafe { (*at::<AtomicU8>(self.map + granule)).load(Ordering::Relaxed) };
         let magic = self.magic[usize::from(class)];
-        let in_granule = offset as u32 & (GRANULE as u32 - 1);
         // For class 0, "not kept", the magic is 0, and nothing is below that.
-        (in_granule.wrapping_mul(magic) < magic).then_some(Class(class))
+        starts_by_granule_magic(offset, magic).then_some(Class(class))
     }
 
     /// Whether the fast path would keep another object of a class if the magazine were not full.
@@ -409,7 +407,7 @@ impl ThreadCache {
     pub(crate) fn set_magic(&mut self, class: Class) {
         let n = usize::from(class.0);
         let fast = self.tops[n] != 0 && !self.watch.is_on(class);
-        self.magic[n] = if fast { class.info().magic } else { 0 };
+        self.magic[n] = if fast { class.granule_magic() } else { 0 };
     }
 
     /// Stops using the magazine for `class`, and returns its next free slot; 0 if there is none.

@@ -7,7 +7,7 @@
 //! a page, or several, and a header. Every object starts at a multiple of its size from the start
 //! of its slab, so that a class whose size is a multiple of an alignment provides it.
 
-use crate::layout::{GRANULE, UNIT};
+use crate::layout::{GRANULE, GRANULE_SHIFT, UNIT};
 use crate::magazine::ROUNDS;
 use crate::policy::retain;
 
@@ -159,6 +159,12 @@ impl Class {
         offset.wrapping_mul(magic) < magic
     }
 
+    /// As [`Info::magic`], of 64 bits: for [`starts_by_granule_magic`].
+    #[inline]
+    pub(crate) fn granule_magic(self) -> u64 {
+        granule_magic(self.info().size)
+    }
+
     /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
     #[inline]
     pub fn object_at(self, offset: usize) -> Option<usize> {
@@ -171,6 +177,23 @@ impl Class {
         let info = self.info();
         Starts { magic: info.magic, capacity: info.capacity.into() }
     }
+}
+
+/// By which multiplication the fast path makes of an address the 32 bits that begin with its offset
+/// in a granule: one instruction, where a copy and a mask are two.
+pub const GRANULE_FACTOR: u32 = 1 << (u32::BITS - GRANULE_SHIFT);
+
+const fn granule_magic(size: u32) -> u64 {
+    // 2^64 by as many of those 32 bits as are a size's.
+    (1_u64 << (u64::BITS - GRANULE_FACTOR.ilog2())).div_ceil(size as u64)
+}
+
+/// Whether a small object of the class whose [`Class::granule_magic`] this is starts at an address,
+/// of which only the bits within its granule count.
+#[inline]
+pub(crate) fn starts_by_granule_magic(address: usize, magic: u64) -> bool {
+    let offset = (address as u32).wrapping_mul(GRANULE_FACTOR);
+    u64::from(offset).wrapping_mul(magic) < magic
 }
 
 /// Where in a slab the objects of a class start: what [`Info`] says of it, for who wants to have it
@@ -402,6 +425,9 @@ mod tests {
             for offset in 0..GRANULE as u32 {
                 let starts = offset.wrapping_mul(info.magic) < info.magic;
                 assert_eq!(starts, offset % info.size == 0, "{} at {offset}", info.size);
+                let address = 0x7654_3210_0000 + 7 * GRANULE + offset as usize;
+                let fast = starts_by_granule_magic(address, class.granule_magic());
+                assert_eq!(fast, starts, "{} at {offset}", info.size);
             }
         }
     }

@@ -42,7 +42,7 @@ use freehold_heap::class::Class;
 #[cfg(not(target_arch = "x86_64"))]
 use freehold_heap::magazine::Kept;
 
-pub use freehold_heap::class::SMALL_MAX;
+pub use freehold_heap::class::{GRANULE_FACTOR, SMALL_MAX};
 pub use freehold_heap::usage::Usage;
 #[doc(hidden)]
 pub use freehold_heap::{class::SMALL_CLASS, layout::GRANULE};
