@@ -220,8 +220,8 @@ impl<S: System> Arena<S> {
     }
 
     /// Clears a freed object, or makes it inaccessible, or empty where that cannot be had; with its
-    /// memory, if it `keeps` it. Empty as well if it is not to wait: it would be accessible again at
-    /// once, and guard markers take page tables for all of it, 2 MiB a gigabyte.
+    /// memory, if it `keeps` it. Empty as well if it is not to wait: it would be accessible again
+    /// at once, and guard markers take page tables for all of it, 2 MiB a gigabyte.
     fn withdraw(&self, large: Large, waits: bool, keeps: bool) -> FreedRun {
         let page = self.guard_page().unwrap_or(self.system.page_size());
         let (address, bytes) = (large.start, large.accessible(page) - large.start);
