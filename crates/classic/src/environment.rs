@@ -44,8 +44,8 @@ impl Search<'_> {
         match (&self.state, byte) {
             (State::Value, b'0'..=b'9') => {
                 let digit = usize::from(byte - b'0');
-                let grown = self.value.unwrap_or(0).checked_mul(10);
-                self.value = grown.and_then(|value| value.checked_add(digit));
+                // Too large a number stays the largest: all that are asked for have bounds.
+                self.value = Some(self.value.unwrap_or(0).saturating_mul(10).saturating_add(digit));
             }
             (State::Value, 0) => return true,
             (State::Value, _) => {
@@ -81,5 +81,6 @@ mod tests {
         assert_eq!(found("WORD", environment), None);
         assert_eq!(found("EMPTY", environment), None);
         assert_eq!(found("NONE", environment), None);
+        assert_eq!(found("HUGE", "HUGE=99999999999999999999012\0"), Some(usize::MAX));
     }
 }

@@ -153,7 +153,8 @@ impl Cache {
         for (array, from, to) in whole.chain([(array, 0, place)]) {
             let found = (from..to).find(|&n| {
                 self.looked_at += 1;
-                array.free[n].load(Ordering::Relaxed) > 0
+                // Acquire pairs with the Release in `deallocate`: a count of one finds its bit.
+                array.free[n].load(Ordering::Acquire) > 0
             });
             if let Some(n) = found {
                 self.hint = Some((array, n));

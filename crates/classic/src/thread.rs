@@ -1,9 +1,11 @@
 //! Who the calling thread is: its number, which counts threads in the order of their first calls,
 //! and its seat, a small number that goes to the next thread when this one exits.
 //!
-//! Both are kept in one word of thread-specific data of the C library. Setting it may allocate if
-//! its key is not among the first, so that such a key is not used; the thread then goes by the
-//! kernel's number and has no seat.
+//! Both are one word. It is kept in thread-specific data of the C library, for the sake of the
+//! destructor, and in thread-local storage, since the C library still frees what is its own when
+//! thread-specific data is gone: a seat that was taken then would never come back. Setting the
+//! former may allocate if its key is not among the first, so that such a key is not used; the
+//! thread then goes by the kernel's number and has no seat.
 
 use crate::order;
 use core::ffi::{c_int, c_uint, c_void};
@@ -39,6 +41,11 @@ unsafe extern "C" {
     fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
 }
 
+freehold_sys::thread_storage! {
+    /// The word of the calling thread, to its very end; 0 before there is one.
+    fn kept() -> *mut usize = concat!("freehold_model_word_", env!("CARGO_PKG_VERSION_MAJOR"));
+}
+
 /// The number of the calling thread, from 1. No two threads ever have the same.
 pub(crate) fn number() -> usize {
     word().map_or_else(|| thread_id() as usize, |word| word >> SEAT_BITS)
@@ -51,18 +58,29 @@ pub(crate) fn seat() -> Option<usize> {
 }
 
 fn word() -> Option<usize> {
-    let key = key()?;
-    // SAFETY: the key was made and is never deleted.
-    let word = unsafe { pthread_getspecific(key) }.addr();
-    if word != 0 {
-        return Some(word);
+    // SAFETY: the thread's own storage.
+    let known = unsafe { kept().read() };
+    if known != 0 {
+        return Some(known);
     }
+    let key = key()?;
+    // The storage may be wiped while the program is being loaded.
+    // SAFETY: the key was made and is never deleted.
+    let word = Some(unsafe { pthread_getspecific(key) }.addr()).filter(|word| *word != 0);
+    let word = word.unwrap_or_else(|| new_word(key));
+    // SAFETY: the thread's own storage.
+    unsafe { kept().write(word) };
+    Some(word)
+}
+
+#[cold]
+fn new_word(key: c_uint) -> usize {
     // Relaxed: a counter.
     let number = THREADS.fetch_add(1, Ordering::Relaxed) + 1;
     let word = number << SEAT_BITS | take_seat().map_or(0, |seat| seat + 1);
-    // SAFETY: as above; the value is a number.
+    // SAFETY: the key was made and is never deleted; the value is a number.
     unsafe { pthread_setspecific(key, without_provenance(word)) };
-    Some(word)
+    word
 }
 
 fn key() -> Option<c_uint> {
@@ -88,14 +106,12 @@ fn make_key() -> u32 {
     made
 }
 
-/// The thread's seat goes to the next one at once. What other destructors still allocate, the
-/// thread does without a seat: the word stays set, however often this runs.
+/// The thread's seat goes to the next one at once. What other destructors still allocate, and the
+/// C library frees, the thread does without a seat.
 unsafe extern "C" fn at_exit(word: *mut c_void) {
     let seat = word.addr() & ((1 << SEAT_BITS) - 1);
-    if let Some(key) = key() {
-        // SAFETY: as in `word`.
-        unsafe { pthread_setspecific(key, without_provenance(word.addr() - seat)) };
-    }
+    // SAFETY: the thread's own storage.
+    unsafe { kept().write(word.addr() - seat) };
     if let Some(seat) = seat.checked_sub(1) {
         // Release pairs with the Acquire in `take_seat`: what belongs to the seat comes with it.
         TAKEN[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::Release);
@@ -130,6 +146,22 @@ mod tests {
         let other = thread::spawn(|| (number(), seat())).join().expect("no panic");
         assert_ne!(own.0, other.0);
         assert!(own.1.is_some() && own.1 != other.1);
+    }
+
+    #[test]
+    fn a_thread_that_has_left_takes_no_seat_again() {
+        let stays_without = || {
+            let word = word().expect("a key");
+            let key = key().expect("a key");
+            // What the C library does as a thread ends, after which it still frees.
+            // SAFETY: the key is this file's; the value is that of the key.
+            unsafe {
+                pthread_setspecific(key, without_provenance(0));
+                at_exit(without_provenance::<c_void>(word).cast_mut());
+            }
+            seat().is_none() && number() == word >> SEAT_BITS
+        };
+        assert!(thread::spawn(stays_without).join().expect("no panic"));
     }
 
     #[test]

@@ -428,6 +428,7 @@ mod tests {
                 let address = 0x7654_3210_0000 + 7 * GRANULE + offset as usize;
                 let fast = starts_by_granule_magic(address, class.granule_magic());
                 assert_eq!(fast, starts, "{} at {offset}", info.size);
+                assert!(!starts_by_granule_magic(address, 0), "nothing is kept at {offset}");
             }
         }
     }

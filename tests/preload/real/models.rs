@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Scratch, script};
 use crate::support::child::{Child, Ended};
 use crate::support::library::workshop;
-use crate::support::tools;
+use crate::support::{compile, tools};
 
 /// Each model, as a file.
 fn models() -> impl Iterator<Item = (&'static str, PathBuf)> {
@@ -57,5 +57,18 @@ fn every_model_withstands_the_stress_test() {
             .succeeded();
         ended.check(ended.number("operations") > 0, &format!("{name}: it was to do something"));
         ended.check(ended.number("forks") > 0, &format!("{name}: it was to fork"));
+    }
+}
+
+#[test]
+fn fork_handlers_of_other_libraries_may_allocate_under_every_model() {
+    let Some(bash) = tools::find("bash") else { return };
+    let handlers = compile::c_library("fork_handlers.c");
+    for (_, path) in models() {
+        let forks = || Child::new(&bash).args(["-c", "echo $(echo forked)"]);
+        for [first, second] in [[&path, &handlers], [&handlers, &path]] {
+            let ended = forks().preload(first).preload(second).run().succeeded();
+            ended.check(ended.out().trim() == "forked", "it was to fork");
+        }
     }
 }

@@ -35,9 +35,10 @@ pub(super) static HARNESS: Harness = Harness {
             "50",
             "Blocks of short life of the least busy threads, in eighties",
         ),
-        Parameter::size(
+        Parameter::count(
             "size",
-            8,
+            "bytes",
+            (8, MOST_SIZE),
             "1024",
             "The largest size of a block of short life; kept ones reach ten times this",
         ),
@@ -64,6 +65,10 @@ const KEPT_FACTOR: usize = 10;
 /// Of a hundred blocks, how many are this much larger.
 const HUGE: u32 = 1;
 const HUGE_FACTOR: usize = 100;
+
+/// The largest size for which the largest block of all has one that fits into 32 bits, as blocks are
+/// kept with.
+const MOST_SIZE: u64 = u32::MAX as u64 / (KEPT_FACTOR * HUGE_FACTOR) as u64;
 
 struct Mstress {
     board: Mapping<Mutex<Held>>,

@@ -85,7 +85,7 @@ impl Phong {
                 worker.free(held)?;
             } else if worker.rng.below(4) == 0 {
                 let size = held.size();
-                let size = if size > self.max as usize { size / 4 } else { 2 * size };
+                let size = if size > self.max as usize { (size / 4).max(1) } else { 2 * size };
                 *held = worker.resize(held.take(), size)?;
                 write(worker, held);
             }
@@ -136,6 +136,13 @@ mod tests {
         let mean = sizes.iter().sum::<usize>() as f64 / 20_000.0;
         assert!((250.0..300.0).contains(&mean), "{mean}");
         assert_eq!(size(&mut rng, 7, 7), 7);
+    }
+
+    #[test]
+    fn the_smallest_blocks_are_never_resized_to_nothing() {
+        let one = [("threads", "1"), ("allocations", "3000"), ("min", "1"), ("max", "1")];
+        let outcome = run(&HARNESS, &one);
+        assert!(outcome.calls.reallocations > 0);
     }
 
     #[test]

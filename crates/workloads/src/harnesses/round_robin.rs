@@ -3,6 +3,7 @@
 //! is live.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::producer_consumer::BLOW_UP;
 use crate::crew::{self, Next, Slots, Work};
@@ -65,13 +66,23 @@ fn run(settings: &Settings) -> Result<Outcome, Error> {
     Ok(measured.outcome(&session, blow_up, vec![in_the_end]))
 }
 
+/// How often a thread that waits looks whether the run has failed.
+const LOOK: Duration = Duration::from_millis(100);
+
 impl RoundRobin {
-    fn await_turn(&self, thread: usize) -> MutexGuard<'_, Table> {
+    /// Waits for the thread's turn; `None` if the run has failed: then a thread that had not begun
+    /// never takes one, and nobody wakes those after it.
+    fn await_turn(&self, worker: &Worker<'_>) -> Option<MutexGuard<'_, Table>> {
+        let thread = worker.number as usize;
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        while table.turn != thread {
-            table = self.turns[thread].wait(table).unwrap_or_else(PoisonError::into_inner);
+        while !worker.is_stopped() {
+            if table.turn == thread {
+                return Some(table);
+            }
+            let waited = self.turns[thread].wait_timeout(table, LOOK);
+            table = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        table
+        None
     }
 
     fn take_turn(&self, worker: &mut Worker<'_>, blocks: &mut [Held]) -> Result<(), Halt> {
@@ -89,14 +100,10 @@ impl Work for RoundRobin {
     type Slot = ();
 
     fn work(&self, worker: &mut Worker<'_>, (): &mut ()) -> Result<Next, Halt> {
-        let thread = worker.number as usize;
-        let next = (thread + 1) % self.turns.len();
+        let next = (worker.number as usize + 1) % self.turns.len();
         for _ in 0..self.rounds {
-            let mut table = self.await_turn(thread);
-            if !worker.is_stopped() {
-                // A failure stops everybody, but turns go round until all have seen it.
-                let _ = self.take_turn(worker, &mut table.blocks);
-            }
+            let Some(mut table) = self.await_turn(worker) else { break };
+            self.take_turn(worker, &mut table.blocks)?;
             table.turn = next;
             self.turns[next].notify_one();
         }
@@ -111,6 +118,8 @@ impl Work for RoundRobin {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
     use crate::harnesses::tests::run;
 
@@ -121,5 +130,25 @@ mod tests {
         assert_eq!(outcome.calls.allocations, 3 * 4 * 100);
         assert_eq!(outcome.live.peak_bytes, 10_000);
         assert_eq!(outcome.live.end_bytes, 10_000);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_never_began_because_the_run_had_failed() {
+        let settings = Settings::new(&HARNESS);
+        let session = Session::new(&settings).expect("maps");
+        let work = RoundRobin {
+            table: Mutex::new(Table { turn: 1, blocks: session.map(1).expect("maps") }),
+            turns: session.fill(3, |_| Condvar::new()).expect("maps"),
+            rounds: 2,
+            size: usize::MAX,
+        };
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| work.work(&mut session.worker(0, 0), &mut ()).is_ok());
+            thread::sleep(Duration::from_millis(50));
+            // Fails, and the third thread never comes.
+            assert!(work.work(&mut session.worker(1, 0), &mut ()).is_err());
+            assert!(waiting.join().expect("no panic"));
+        });
+        assert!(work.work(&mut session.worker(2, 0), &mut ()).is_ok());
     }
 }
