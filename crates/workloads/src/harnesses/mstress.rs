@@ -66,8 +66,8 @@ const KEPT_FACTOR: usize = 10;
 const HUGE: u32 = 1;
 const HUGE_FACTOR: usize = 100;
 
-/// The largest size for which the largest block of all has one that fits into 32 bits, as blocks are
-/// kept with.
+/// The largest size for which the largest block of all has one that fits into 32 bits, as blocks
+/// are kept with.
 const MOST_SIZE: u64 = u32::MAX as u64 / (KEPT_FACTOR * HUGE_FACTOR) as u64;
 
 struct Mstress {
