@@ -78,6 +78,8 @@ const TABLES_SHARE: u64 = 128;
 const SIGSEGV: i32 = 11;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const LOOKS_FOR_HUGE_PAGES: &str =
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
 const OVERCOMMIT: &str = "/proc/sys/vm/overcommit_memory";
 const COMMIT_LIMIT: &str = "/proc/sys/vm/overcommit_kbytes";
 
@@ -105,6 +107,14 @@ impl Programs {
 
     fn stress(&self, machine: &mut Machine, name: &str, variable: &str) {
         machine.run(&format!("{name}/stress"), &[variable], &self.stress, &["6", "3", "1"]);
+    }
+
+    /// Where the kernel looks for what it can make a huge page of twenty times as often as usual.
+    fn rest(&self, machine: &mut Machine, setting: &str) {
+        machine.set(HUGE_PAGES, setting);
+        machine.set(LOOKS_FOR_HUGE_PAGES, "500");
+        let name = format!("{setting}/idle");
+        machine.run(&name, &["LINGERING=8"], &(self.c)("idle.c"), &["lingering"]);
     }
 
     fn footprints(&self, machine: &mut Machine, setting: &str, mebibytes: &[u32]) {
@@ -174,6 +184,7 @@ fn boot_with_settings() -> Outcomes {
     for setting in ["always", "never"] {
         programs.footprints(&mut machine, setting, &[48, 192]);
         programs.stress(&mut machine, setting, MODES[0].1);
+        programs.rest(&mut machine, setting);
     }
     machine.set(OVERCOMMIT, "2");
     // Every fork needs as much again as is committed, half a gigabyte under stress, and each of the
@@ -324,6 +335,14 @@ fn what_is_freed_goes_back_where_huge_pages_are_everywhere() {
 fn what_is_freed_goes_back_where_there_are_no_huge_pages() {
     let Some(machine) = settings() else { return };
     what_is_freed_goes_back(machine, "never");
+}
+
+#[test]
+fn what_is_freed_stays_away_where_the_kernel_makes_huge_pages_of_what_is_left() {
+    let Some(machine) = settings() else { return };
+    for setting in ["always", "never"] {
+        machine.of(&format!("{setting}/idle")).has_succeeded();
+    }
 }
 
 #[test]

@@ -150,9 +150,14 @@ impl ThreadCache {
         if *top as u8 <= EMPTY {
             return ptr::null_mut();
         }
-        *top -= SLOT;
+        let slot = *top - SLOT;
         // SAFETY: below the next free slot there is one with an object.
-        at(unsafe { at::<usize>(*top).read() })
+        let object = unsafe { at::<usize>(slot).read() };
+        // The object first: a signal handler that finds the magazine empty fills it, and would
+        // write to the slot.
+        compiler_fence(Ordering::SeqCst);
+        *top = slot;
+        at(object)
     }
 
     /// The object of a small class that [`ThreadCache::pop`] would take, and the place that would
@@ -227,12 +232,16 @@ impl ThreadCache {
         let top = &mut self.tops[usize::from(class.0)];
         // One comparison for both: the low byte of the next free slot is 0 only where there is no
         // magazine.
-        if (*top as u8).wrapping_sub(EMPTY) >= FULL - EMPTY {
+        let slot = *top;
+        if (slot as u8).wrapping_sub(EMPTY) >= FULL - EMPTY {
             return false;
         }
         // SAFETY: the next free slot of a magazine of this thread's.
-        unsafe { at::<usize>(*top).write(object) };
-        *top += SLOT;
+        unsafe { at::<usize>(slot).write(object) };
+        // Second: a signal handler that takes what counts finds it there. (The place is not read
+        // again: it would count one too many if a handler has freed meanwhile.)
+        compiler_fence(Ordering::SeqCst);
+        *top = slot + SLOT;
         true
     }
 

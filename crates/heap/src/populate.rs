@@ -9,7 +9,8 @@
 //! purged like anything else.
 //!
 //! A block is made eligible for huge pages for the length of the call only: otherwise the kernel
-//! would, at leisure, make huge pages of blocks that were mostly purged. The first part of the
+//! would, at leisure, make huge pages of blocks that were mostly purged. Where they are everywhere,
+//! all of the region is eligible until something is purged. The first part of the
 //! region is never eligible ([`grow::SMALL_PAGES_BELOW`]).
 
 use crate::arena::Arena;
@@ -112,7 +113,13 @@ impl<S: System> Arena<S> {
 
     fn populate(&self, address: usize, pages: Pages) -> bool {
         let system = &self.system;
-        if pages == Pages::Small || system.huge_pages() != HugePages::OnRequest {
+        // Relaxed: who finds it a moment too late has small pages.
+        let unasked = match system.huge_pages() {
+            HugePages::OnRequest => false,
+            HugePages::Always => !self.populated.forbidden.load(Ordering::Relaxed),
+            HugePages::Never => true,
+        };
+        if pages == Pages::Small || unasked {
             // SAFETY: the caller owns the block.
             return unsafe { system.populate(address, BLOCK) };
         }
@@ -125,7 +132,17 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Where pages are huge on request only, this changes nothing but that the blocks that are
+    /// Has what is about to be purged stay purged: where huge pages are everywhere, the kernel makes
+    /// one, at leisure, of any stretch that has a single page (`khugepaged`), and all the rest of it
+    /// is resident again. From now on there are huge pages on request alone, for blocks that are
+    /// populated.
+    pub(crate) fn keep_purged(&self) {
+        if self.system.huge_pages() == HugePages::Always {
+            self.forbid_huge_pages_once();
+        }
+    }
+
+    /// Where pages are huge on request only, this changes nothing but that blocks which are
     /// populated do not differ from the others, which would divide the mapping.
     fn forbid_huge_pages_once(&self) {
         // Relaxed: done twice it does no harm.

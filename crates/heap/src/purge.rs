@@ -558,6 +558,7 @@ impl<S: System> Arena<S> {
         let backed = if self.may_be_backed(block) { granules } else { dirty };
         let mut left = fill_pages(backed, per_page) & granules;
         let mut purged = 0;
+        self.keep_purged();
         while left != 0 {
             let first = left.trailing_zeros();
             let count = (left >> first).trailing_ones();

@@ -211,6 +211,7 @@ impl<S: System> Arena<S> {
         if left.count_ones() * WORTH < grid.pages {
             return;
         }
+        self.keep_purged();
         while left != 0 && !look.refused {
             let first = left.trailing_zeros();
             let count = (left >> first).trailing_ones();

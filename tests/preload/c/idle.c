@@ -203,15 +203,21 @@ static void *work_and_linger(void *number)
 	return NULL;
 }
 
-/* Threads that have hardly anything to do keep what that takes: of 36 MiB 10. */
+/* Threads that have hardly anything to do keep what that takes: of 36 MiB 10, for as many seconds as are asked
+ * for in the environment. */
 static void lingering(void)
 {
+	const char *seconds = getenv("LINGERING");
 	pthread_t workers[WORKERS];
 	CHECK(pthread_barrier_init(&barrier, NULL, WORKERS + 1) == 0);
 	for (uintptr_t i = 0; i < WORKERS; i++)
 		CHECK(pthread_create(&workers[i], NULL, work_and_linger, (void *)(i + 1)) == 0);
 	pthread_barrier_wait(&barrier);
 	AWAIT(resident() < 20 * MIB);
+	for (int i = 0; seconds && i < atoi(seconds); i++) {
+		sleep(1);
+		CHECK(resident() < 20 * MIB);
+	}
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < WORKERS; i++)
 		CHECK(pthread_join(workers[i], NULL) == 0);
