@@ -104,7 +104,11 @@ impl Library {
         // Preloading takes a path that the loader does not take apart, on a file system that lets
         // files be run.
         let directory = fs::canonicalize(directory)?;
-        if directory.to_string_lossy().contains([' ', ':']) {
+        // Results name it, as text.
+        let Some(name) = directory.to_str() else {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "its name is not text"));
+        };
+        if name.contains([' ', ':']) {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
                 "the loader ends a path at a space or a colon",

@@ -153,8 +153,7 @@ impl ThreadCache {
         let slot = *top - SLOT;
         // SAFETY: below the next free slot there is one with an object.
         let object = unsafe { at::<usize>(slot).read() };
-        // The object first: a signal handler that finds the magazine empty fills it, and would
-        // write to the slot.
+        // First: a signal handler that finds the magazine empty fills it, and writes to the slot.
         compiler_fence(Ordering::SeqCst);
         *top = slot;
         at(object)
@@ -230,16 +229,14 @@ impl ThreadCache {
     #[inline]
     pub(crate) fn push(&mut self, class: Class, object: usize) -> bool {
         let top = &mut self.tops[usize::from(class.0)];
-        // One comparison for both: the low byte of the next free slot is 0 only where there is no
-        // magazine.
         let slot = *top;
+        // One comparison for both: the low byte is 0 only where there is no magazine.
         if (slot as u8).wrapping_sub(EMPTY) >= FULL - EMPTY {
             return false;
         }
         // SAFETY: the next free slot of a magazine of this thread's.
         unsafe { at::<usize>(slot).write(object) };
-        // Second: a signal handler that takes what counts finds it there. (The place is not read
-        // again: it would count one too many if a handler has freed meanwhile.)
+        // Second, for a signal handler that takes what counts; not read again, as it may free.
         compiler_fence(Ordering::SeqCst);
         *top = slot + SLOT;
         true

@@ -132,10 +132,10 @@ impl<S: System> Arena<S> {
         }
     }
 
-    /// Has what is about to be purged stay purged: where huge pages are everywhere, the kernel makes
-    /// one, at leisure, of any stretch that has a single page (`khugepaged`), and all the rest of it
-    /// is resident again. From now on there are huge pages on request alone, for blocks that are
-    /// populated.
+    /// Has what is about to be purged stay purged: where huge pages are everywhere, the kernel
+    /// makes one, at leisure, of any stretch that has a single page (`khugepaged`), and all the
+    /// rest of it is resident again. From now on there are huge pages on request alone, for blocks
+    /// that are populated.
     pub(crate) fn keep_purged(&self) {
         if self.system.huge_pages() == HugePages::Always {
             self.forbid_huge_pages_once();

@@ -102,7 +102,7 @@ impl Finder {
 
     /// The C library of this program, whose allocator runs when nothing is preloaded.
     pub fn system(&self) -> io::Result<Allocator> {
-        let mapped = maps::executable_files(&fs::read_to_string("/proc/self/maps")?);
+        let mapped = maps::executable_files(&fs::read("/proc/self/maps")?);
         let libc = mapped.iter().filter_map(|path| Inspection::of(path).ok());
         let libc = libc.into_iter().find(Inspection::is_c_library);
         let libc = libc.ok_or_else(|| {

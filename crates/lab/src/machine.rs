@@ -35,6 +35,9 @@ const TUNING: [&str; 18] = [
     "PERFTOOLS_",
 ];
 
+/// Those among them that tell this command, or `deploy/slurm.sh`, where something is.
+const OURS: [&str; 3] = [PEERS, "FREEHOLD_DEBUG_DIRS", "FREEHOLD_RESULTS"];
+
 /// Describes this machine and its settings, as they are now.
 pub fn describe() -> Machine {
     let uname = system::uname();
@@ -96,7 +99,7 @@ pub fn tuning_environment() -> BTreeMap<String, String> {
 
 /// Whether a variable of this name changes what an allocator, the loader or the C library does.
 fn tunes(name: &str) -> bool {
-    name != PEERS && TUNING.iter().any(|prefix| name.starts_with(prefix))
+    !OURS.contains(&name) && TUNING.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The time, as `2026-02-28T23:59:59Z`.
@@ -181,7 +184,8 @@ mod tests {
     fn what_tells_this_command_where_to_look_tunes_nothing() {
         assert!(tunes("FREEHOLD_BACKGROUND"));
         assert!(tunes("MALLOC_ARENA_MAX"));
-        assert!(!tunes("FREEHOLD_PEERS"));
+        assert!(!OURS.into_iter().any(tunes));
+        assert!(tunes("FREEHOLD_DEBUG"));
         assert!(!tunes("HOME"));
     }
 

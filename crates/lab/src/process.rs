@@ -118,7 +118,7 @@ impl Process {
     }
 
     fn mapped_files(&self) -> Result<Vec<PathBuf>, ProcessError> {
-        let files = maps::executable_files(&fs::read_to_string(self.directory.join("maps"))?);
+        let files = maps::executable_files(&fs::read(self.directory.join("maps"))?);
         if files.is_empty() { Err(ProcessError::NoMemory) } else { Ok(files) }
     }
 

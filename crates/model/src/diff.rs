@@ -58,7 +58,8 @@ pub enum RuleOutcome {
 pub struct RuleCheck {
     /// The rule, as it was written.
     pub rule: String,
-    /// Index into [`DiffDocument::changes`]; `None` where there is no ratio, because a number is 0.
+    /// Index into [`DiffDocument::changes`]; `None` where there is no ratio, because a number
+    /// is 0, or the later result has none.
     pub change: Option<usize>,
     /// What became of it.
     pub outcome: RuleOutcome,

@@ -123,7 +123,8 @@ impl Seer for Counts {
         }
         let own = self.threads.entry(tid).or_default();
         if is_new || syscalls::may_rename(call.number) {
-            let name = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+            let name = fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name);
             if !name.is_empty() {
                 name.trim_end().clone_into(&mut own.name);
             }

@@ -71,7 +71,8 @@ impl Diagnose {
             pause(time)
         });
         memory.look_last();
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let stat = fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat);
         self.is_stopped = stat::parse(&stat).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     }
 

@@ -57,7 +57,7 @@ pub fn explain(
 ) -> Result<MemoryReport, TargetError> {
     target::check(pid)?;
     let answer = figures::ask(pid);
-    let mut areas = smaps::parse(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
+    let mut areas = smaps::parse(&lossy(&fs::read(format!("/proc/{pid}/smaps"))?));
     let (stacks, unknown) = stack_pointers(pid);
     let mut heaps = Heaps::of(pid);
     let freehold = figures::freehold(pid);
@@ -226,7 +226,7 @@ pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
     if let Some(freehold) = figures::freehold(pid) {
         return Ok(Some(freehold.figures(None).contents()));
     }
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let maps = lossy(&fs::read(format!("/proc/{pid}/maps"))?);
     let mut heaps = Heaps::of(pid);
     // The first lines of areas, without the rest: that is what maps are.
     for area in &smaps::parse(&maps) {
@@ -236,6 +236,11 @@ pub(crate) fn heap_contents(pid: u32) -> io::Result<Option<HeapContents>> {
     let told = figures::of_all(None, read.as_ref(), figures::ask(pid).ok().as_ref());
     let most = told.into_iter().max_by_key(|own| own.live_bytes);
     Ok(most.filter(|own| own.allocator != figures::C_LIBRARY).map(|own| own.contents()).or(read))
+}
+
+/// The text of a file in which names stand that need not be text: they are only shown.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Reads heaps and adds up what they hold.

@@ -107,7 +107,9 @@ fn line(document: &DiffDocument, check: &RuleCheck) -> String {
             let (allocator, ratio) = (&change.allocator, self::change(&change.ratio));
             format!("{allocator}{case}{}: {ratio}", change.case)
         }
-        None => "there is no ratio where a number is 0".to_owned(),
+        None => {
+            "there is no ratio where a number is 0, or missing from the later result".to_owned()
+        }
     };
     let word = match check.outcome {
         RuleOutcome::Kept => "kept",

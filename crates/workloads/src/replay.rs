@@ -254,7 +254,8 @@ pub fn run(path: &Path, config: &Config) -> Result<Outcome, Error> {
         threads: source.threads() as u32,
         waited: Duration::from_nanos(stage.totals.waited_ns.load(Ordering::Relaxed)),
         before,
-        peak_bytes: watch.peak_bytes,
+        // No sample is taken at the end of its own accord, or at all in a short replay.
+        peak_bytes: watch.peak_bytes.max(end.anonymous_bytes),
         peak_live_bytes: stage.pace.peak_bytes(),
         end_live_bytes: stage.pace.live_bytes(),
         end,

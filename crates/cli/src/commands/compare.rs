@@ -194,7 +194,7 @@ fn perform(
     let bar = progress.bar();
     let stop = interrupt::listen(move || bar.suspend(|| ui.note(advice::stopping())))
         .map_err(|error| Failure::error("cannot listen for interrupts", &error))?;
-    let (trials, ending) = run(&comparison, &runner, &stop, &mut progress);
+    let (mut trials, ending) = run(&comparison, &runner, &stop, &mut progress);
     progress.finish();
     let (system_calls, uncounted) = if counts_calls && ending != Ending::Interrupted {
         calls::count(&comparison, &runner, &trials, &stop, ui)?
@@ -205,6 +205,7 @@ fn perform(
     provenance.command_line = redactor.words(&provenance.command_line);
     let (plan, allocators) =
         (preparation::redacted(&comparison.plan, &redactor), comparison.allocators);
+    preparation::redact_failures(&mut trials, &redactor);
     let summary = summarise(&comparison.plan, &allocators, comparison.reference, &trials);
     let complete = matches!(ending, Ending::Done | Ending::Enough);
     let warnings = Vec::new();

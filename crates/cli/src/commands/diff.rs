@@ -30,7 +30,7 @@ faults.minor, faults.major, switches.voluntary, switches.involuntary (docs/compa
 Exit status:
   0  no rule is broken
   1  a result cannot be read
-  2  a rule cannot be understood, or is about nothing that both results have
+  2  a rule cannot be understood, or is about nothing that the earlier result has
   3  a rule is broken
   4  no rule is broken, but the measurements are too few, too noisy or 0 to tell of one";
 
@@ -47,7 +47,7 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "RULE")]
     fail_if: Vec<String>,
     /// What to call the two
-    #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',', num_args = 1..=2)]
+    #[arg(long, value_name = "BEFORE,AFTER", value_delimiter = ',', num_args = 1)]
     label: Vec<String>,
     /// Show every measure, not only time, speed and memory
     #[arg(long)]

@@ -46,6 +46,10 @@ impl Lib {
 /// Writes the library beside its place and moves it there: programs that have the old one mapped
 /// keep it.
 fn install(path: &PathBuf) -> std::io::Result<()> {
+    // What is moved over a device or a pipe takes its place, for everybody: over /dev/null as well.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Err(std::io::Error::other("there is something else that is not a file"));
+    }
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     let written = fs::write(&draft, freehold_embed::FREEHOLD.bytes)
         .and_then(|()| fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)))

@@ -440,6 +440,14 @@ fn secrets_are_kept_out_of_what_is_stored() {
     assert!(!ended.out.contains("hunter2"), "{}", ended.out);
     assert!(!ended.out.contains("swordfish"), "{}", ended.out);
     assert!(ended.out.contains("DB_PASSWORD=***"), "{}", ended.out);
+    // Nor do they come back as parameters of cases, or by what a program says before it fails.
+    let script = "echo swordfish, db://user:hunter2@host/ >&2; exit {status}";
+    let lists = ["-L", "status=0,3", "-L", "word=swordfish", "-L", "token=hunter2"];
+    let command = ["--prepare", ": {word} {token}", "--", "sh", "-c", script];
+    let ended = compare(&[&["--json", "-"], &options[..], &lists, &command].concat()).with(1);
+    assert!(ended.out.contains("exit status 3"), "{}", ended.out);
+    assert!(!ended.out.contains("hunter2"), "{}", ended.out);
+    assert!(!ended.out.contains("swordfish"), "{}", ended.out);
 }
 
 #[test]

@@ -100,6 +100,8 @@ fn results_are_written_for_machines_and_for_comments_under_the_names_given() {
     let page = diff(&[&named[..], &["--markdown", "-", &before, &after]].concat()).with(0).out;
     assert!(page.contains("### From main to branch"), "{page}");
     assert!(page.contains("| freehold | wall |"), "{page}");
+    // The names may stand right before the files.
+    diff(&[&named[..], &[&before, &after]].concat()).with(0);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `freehold lib`: the one file that is copied carries the library.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
 use crate::support::{Waiting, directory, freehold, run};
 
@@ -38,6 +40,25 @@ fn an_output_file_is_the_same_library() {
     assert_eq!(fs::read(&copy).expect("written"), fs::read(original.trim_end()).expect("there"));
     let mode = fs::metadata(&copy).expect("written").permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced_by_one() {
+    let directory = directory();
+    let pipe = directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("started");
+    assert!(made.success());
+    run(&["lib", "--output", &pipe.to_string_lossy()]).with(1);
+    assert!(fs::metadata(&pipe).expect("it is there").file_type().is_fifo());
+}
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_left_alone() {
+    let directory = directory();
+    let odd = directory.path().join(OsStr::from_bytes(b"odd\xff"));
+    let output = freehold().arg("lib").env("XDG_CACHE_HOME", &odd).output().expect("started");
+    let path = String::from_utf8(output.stdout).expect("text");
+    assert!(fs::metadata(path.trim_end()).is_ok(), "{path}");
 }
 
 #[test]

@@ -53,6 +53,8 @@ fn is_reproduced(document: &Value) {
         assert_eq!(number(&calls["free_null"]), sum(&["free_null"]));
         let unknown = number(&document["skipped_unknown"]);
         assert_eq!(number(&calls["free"]), sum(&["free", "delete"]) - unknown);
+        let (most, end) = (&run["peak_anonymous_bytes"], &run["end"]["anonymous_bytes"]);
+        assert!(number(most) >= number(end), "{most} at the peak, {end} at the end");
         let reached = number(&run["peak_live_bytes"]);
         assert!(reached.abs_diff(peak) * 100 <= peak, "peak {reached}, recorded {peak}");
         assert_eq!(run["threads"], document["process"]["threads"]);

@@ -21,6 +21,8 @@ pub struct Changes {
     /// What both have with a number of 0 among the others, so that there are no ratios: allocators
     /// and measures.
     pub without_ratio: Vec<(String, &'static str)>,
+    /// What the later one has no numbers of, as where its runs failed: allocators and measures.
+    pub lost: Vec<(String, &'static str)>,
     /// What is missing from the later one.
     pub gone: Vec<String>,
     /// What is missing from the earlier one.
@@ -42,7 +44,11 @@ pub fn changes(before: &[Series], after: &[Series]) -> Changes {
             None => without_ratio.push((after.allocator.clone(), after.measure.name)),
         }
     }
-    Changes { changes, without_ratio, gone: missing(before, after), new: missing(after, before) }
+    let is_lost = |own: &&Series| !after.iter().any(|after| is_same(own, after));
+    let lost = before.iter().filter(is_lost);
+    let lost = lost.map(|own| (own.allocator.clone(), own.measure.name)).collect();
+    let (gone, new) = (missing(before, after), missing(after, before));
+    Changes { changes, without_ratio, lost, gone, new }
 }
 
 /// How one series changed. Only what is positive throughout has ratios.

@@ -102,6 +102,12 @@ impl Rule {
         found.without_ratio.iter().any(|(allocator, measure)| self.concerns(allocator, measure))
     }
 
+    /// Whether it is about something that the later result has no numbers of. A program that
+    /// crashes since the change must not pass for one that has become no slower.
+    fn has_lost(&self, found: &Changes) -> bool {
+        found.lost.iter().any(|(allocator, measure)| self.concerns(allocator, measure))
+    }
+
     fn concerns(&self, allocator: &str, measure: &str) -> bool {
         measure == self.measure.name && self.allocator.as_ref().is_none_or(|own| own == allocator)
     }
@@ -143,7 +149,7 @@ pub fn check(rules: &[Rule], found: &Changes) -> Vec<RuleCheck> {
             changes.filter(|(_, change)| rule.concerns(&change.allocator, &change.measure));
         let mut checks: Vec<_> =
             concerned.map(|(index, change)| check(Some(index), rule.outcome(change))).collect();
-        if rule.lacks_ratio(found) {
+        if rule.lacks_ratio(found) || rule.has_lost(found) {
             checks.push(check(None, RuleOutcome::NotEnoughEvidence));
         }
         checks
@@ -156,6 +162,20 @@ mod tests {
     use super::super::changes;
     use super::super::tests::{TEN, series};
     use super::*;
+
+    #[test]
+    fn what_has_no_numbers_any_more_keeps_no_rule() {
+        let before = [series("a", "wall", &TEN), series("b", "wall", &TEN)];
+        let found = changes(&before, &before[..1]);
+        let outcome = |text: &str| {
+            let rule = Rule::parse(text).expect("a rule");
+            let checks = check(&[rule], &found);
+            checks.into_iter().map(|check| check.outcome).collect::<Vec<_>>()
+        };
+        let (kept, open) = (RuleOutcome::Kept, RuleOutcome::NotEnoughEvidence);
+        assert_eq!(outcome("wall > +5%"), [kept, open]);
+        assert_eq!(outcome("a:wall > +5%"), [kept]);
+    }
 
     /// What becomes of a rule when time changes by these factors from run to run.
     fn outcome(rule: &str, before: &[f64], after: &[f64]) -> RuleOutcome {

@@ -65,17 +65,36 @@ impl Evidence<'_> {
         middle(&self.rounds(place, allocator, of))
     }
 
-    /// The first run of an allocator at a place that gave numbers.
-    pub(crate) fn first(&self, place: &[u64], allocator: usize) -> Option<&Numbers> {
-        self.runs_at(place, allocator).find_map(|run| match &run.outcome {
+    /// The runs of an allocator at a place that gave numbers: a claim is judged by all of them.
+    pub(crate) fn measured(
+        &self,
+        place: &[u64],
+        allocator: usize,
+    ) -> impl Iterator<Item = &Numbers> {
+        self.runs_at(place, allocator).filter_map(|run| match &run.outcome {
             ReproducedOutcome::Measured(numbers) => Some(numbers),
             ReproducedOutcome::Failed(_) => None,
         })
     }
 
-    /// Where the time of the threads went in the first run that was watched.
+    /// The first of them, which is what is drawn.
+    pub(crate) fn first(&self, place: &[u64], allocator: usize) -> Option<&Numbers> {
+        self.measured(place, allocator).next()
+    }
+
+    /// Where the time of the threads went in each run that was watched, by round.
+    pub(crate) fn watched(
+        &self,
+        place: &[u64],
+        allocator: usize,
+    ) -> impl Iterator<Item = (u32, &[TopRow])> {
+        let runs = self.runs_at(place, allocator);
+        runs.filter_map(|run| Some((run.round, run.threads.as_deref()?)))
+    }
+
+    /// The same in the first of them, which is what is drawn.
     pub(crate) fn threads(&self, place: &[u64], allocator: usize) -> Option<&[TopRow]> {
-        self.runs_at(place, allocator).find_map(|run| run.threads.as_deref())
+        self.watched(place, allocator).next().map(|(_, rows)| rows)
     }
 
     /// The places that were planned, in their order.

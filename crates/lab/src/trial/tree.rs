@@ -47,7 +47,10 @@ pub(super) struct Memory {
 
 /// What a process holds; nothing when it has ended.
 pub(super) fn memory_of(pid: u32) -> Memory {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // Bytes: the name in it need not be text, not even where the program's is, since the kernel
+    // cuts it off after fifteen bytes.
+    let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     Memory { rss_bytes: kib_field(&status, "VmRSS:"), peak_rss_bytes: kib_field(&status, "VmHWM:") }
 }
 

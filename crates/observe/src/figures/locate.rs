@@ -10,7 +10,7 @@ use crate::proc::maps::{self, Mapping};
 /// Where the first symbol stands whose name fits, in any file that the process maps: among those
 /// that the file exports, or else among all that it has.
 pub(crate) fn symbol(pid: u32, fits: &dyn Fn(&str) -> bool) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let mappings = maps::parse(&text);
     // Each file once, at its first mapping.
     let firsts = mappings.iter().filter(|mapping| mapping.offset == 0);

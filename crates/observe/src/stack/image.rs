@@ -115,7 +115,7 @@ impl Image {
         self.read_ns = clock::now_ns();
         self.unwinder = UnwinderX86_64::new();
         self.placed.clear();
-        let text = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let text = fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
         for mapping in maps::parse(&text).into_iter().filter(|mapping| mapping.is_executable) {
             let Some(index) = files.find(self.pid, &mapping.path) else { continue };
             let file = files.get(index);

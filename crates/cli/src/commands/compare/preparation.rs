@@ -9,7 +9,9 @@ use std::time::Duration;
 use freehold_lab::compare::{Comparison, filled, parameters, unmentioned};
 use freehold_lab::trial::{Accepted, Job, Reaped, Setting, TrialRunner};
 use freehold_lab::{Known, Redactor, SYSTEM, launch};
-use freehold_model::{Allocator, ComparePlan, Load, Parameters, Provenance, Usage};
+use freehold_model::{
+    Allocator, ComparePlan, Load, Parameters, Provenance, Trial, TrialOutcome, Usage,
+};
 use freehold_workloads::usage;
 
 use super::{Compare, MOST_ROUNDS, ROUNDS};
@@ -61,7 +63,27 @@ pub(super) fn redacted(plan: &ComparePlan, redactor: &Redactor) -> ComparePlan {
         load: plan.load.as_ref().map(load),
         prepare: text(&plan.prepare),
         cleanup: text(&plan.cleanup),
+        cases: plan.cases.iter().map(|case| without_secrets(case, redactor)).collect(),
         ..plan.clone()
+    }
+}
+
+/// The parameters of a case without secrets: they are shown as the name of the case.
+fn without_secrets(case: &Parameters, redactor: &Redactor) -> Parameters {
+    let hidden = |(name, value): (&String, &String)| {
+        let shown = redactor.text(&format!("{name}={value}"));
+        let value = shown.split_once('=').map_or(String::new(), |(_, value)| value.to_owned());
+        (name.clone(), value)
+    };
+    case.iter().map(hidden).collect()
+}
+
+/// Takes secrets out of what programs have said before they failed.
+pub(super) fn redact_failures(trials: &mut [Trial], redactor: &Redactor) {
+    for trial in trials {
+        if let TrialOutcome::Failed(failure) = &mut trial.outcome {
+            failure.detail = redactor.text(&failure.detail);
+        }
     }
 }
 

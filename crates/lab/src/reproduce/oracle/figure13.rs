@@ -75,19 +75,20 @@ fn panels(evidence: &Evidence<'_>) -> Vec<Panel> {
 fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
     let places = evidence.places();
     let place = places.first().cloned().unwrap_or_default();
-    // The median of the first samples beside that of the second half.
+    // The median of the first samples beside that of the second half, in each run.
+    let parts = |numbers: &Numbers| {
+        let all = series(numbers);
+        Some((median(all.get(..START)?)?, median(&all[all.len() / 2..])?))
+    };
     let at_once = |claim: Judged, name: &str| {
-        let series = evidence.find(name).and_then(|it| evidence.first(&place, it)).map(series);
-        let middle = |part: &[f64]| median(part);
-        let parts = series
-            .as_deref()
-            .and_then(|all| Some((middle(all.get(..START)?)?, middle(&all[all.len() / 2..])?)));
-        match parts {
-            Some((start, later)) => claim.found(
-                all_say([start >= 0.8 * later].into_iter()),
+        let runs = evidence.find(name).into_iter().flat_map(|it| evidence.measured(&place, it));
+        let (starts, laters): (Vec<f64>, Vec<f64>) = runs.filter_map(parts).unzip();
+        match (median(&starts), median(&laters)) {
+            (Some(start), Some(later)) => claim.found(
+                all_say(starts.iter().zip(&laters).map(|(start, later)| *start >= 0.8 * later)),
                 format!("{} at first, {} later", number(start), number(later)),
             ),
-            None => claim.cannot("it was not run"),
+            _ => claim.cannot("it was not run"),
         }
     };
     vec![
@@ -96,4 +97,41 @@ fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
         at_once(published("the new mtmalloc reaches its rate at once"), EXCLUSIVE),
         at_once(asked("Freehold reaches its rate at once"), FREEHOLD),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_model::{ClaimVerdict, Outcome, ReproducedOutcome, ReproducedRun, Sample};
+
+    use super::*;
+    use crate::fixtures::library;
+    use crate::reproduce::invented::machine;
+    use crate::summary::tests::measured;
+
+    /// A run with so many loops a second at first, and later.
+    fn run(round: u32, first: f64, later: f64) -> ReproducedRun {
+        let Outcome::Measured(mut run) = measured(1.0) else { panic!("it is one") };
+        let rates = (0..10).map(|at| if at < START { first } else { later });
+        let ends = (1..).map(f64::from);
+        let sample = |(end_seconds, loops)| Sample { end_seconds, loops, rss_bytes: 0 };
+        run.samples = ends.zip(rates).map(sample).collect();
+        let outcome = ReproducedOutcome::Measured(Numbers::Pairs(run));
+        ReproducedRun { case: 0, allocator: 0, round, outcome, threads: None }
+    }
+
+    #[test]
+    fn rounds_that_contradict_each_other_leave_a_claim_undecided() {
+        let scale = machine(2);
+        let plan = EXPERIMENT.plan(&scale);
+        let allocators = [library(FREEHOLD)];
+        let verdict = |runs: &[ReproducedRun]| {
+            let evidence = Evidence { plan: &plan, scale: &scale, allocators: &allocators, runs };
+            let claims = claims(&evidence);
+            claims.iter().find(|own| own.text.starts_with("Freehold")).expect("asked").verdict
+        };
+        let (at_once, slowly) = (run(0, 100.0, 100.0), run(1, 10.0, 100.0));
+        assert_eq!(verdict(std::slice::from_ref(&at_once)), ClaimVerdict::Holds);
+        assert_eq!(verdict(std::slice::from_ref(&slowly)), ClaimVerdict::DoesNotHold);
+        assert_eq!(verdict(&[at_once, slowly]), ClaimVerdict::Undecided);
+    }
 }

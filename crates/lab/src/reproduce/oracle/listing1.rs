@@ -1,13 +1,14 @@
 //! Listings 1 and 2: what `prstat -mL` shows of a program whose threads wait for one lock.
 
-use freehold_model::{Claim, TopRow};
+use freehold_model::Claim;
 
-use super::figure5::{overall, panels, percent, watched};
+use super::figure5::{panels, percent, waiting, watched};
 use super::{LIBC, SOURCE, T3_STRANDS, that_fit};
 use crate::known::FREEHOLD;
 use crate::reproduce::claims::{Judged, all_say, asked, published};
-use crate::reproduce::evidence::Evidence;
+use crate::reproduce::evidence::{Evidence, Rounds};
 use crate::reproduce::plan::{Experiment, Plan, Scale};
+use crate::statistics::median;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     name: "oracle-listing1",
@@ -35,27 +36,28 @@ fn plan(scale: &Scale) -> Plan {
     that_fit(Plan { cases, scaled: told }, scale)
 }
 
-/// The share of the threads' time that was spent waiting, at each place; nothing where that cannot
-/// be seen.
-fn waiting(evidence: &Evidence<'_>, name: &str) -> Option<Vec<f64>> {
-    let allocator = evidence.find(name)?;
-    let lck = |rows: &[TopRow]| {
-        rows.iter().any(|row| row.shares.lck.is_some()).then_some(())?;
-        overall(rows, |shares| shares.lck.unwrap_or(0.0))
-    };
+/// The share of the threads' time that was spent waiting, at each place, in each round that has
+/// all places.
+fn waiting_everywhere(evidence: &Evidence<'_>, name: &str) -> Vec<Vec<f64>> {
     let places = evidence.places();
-    places.iter().map(|place| lck(evidence.threads(place, allocator)?)).collect()
+    let places: Vec<Rounds> = places.iter().map(|place| waiting(evidence, place, name)).collect();
+    let Some(first) = places.first().filter(|_| places.len() == PAIRS.len()) else {
+        return Vec::new();
+    };
+    let all = |round: &u32| places.iter().map(|rounds| rounds.get(round).copied()).collect();
+    first.keys().filter_map(all).collect()
 }
 
 fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
-    let judge = |claim: Judged, name: &str, holds: fn(&[f64]) -> bool| match waiting(evidence, name)
-    {
-        Some(shares) if shares.len() == PAIRS.len() => {
-            let shown: Vec<_> = shares.iter().copied().map(percent).collect();
-            let here = format!("{} of the threads' time", shown.join(", "));
-            claim.found(all_say([holds(&shares)].into_iter()), here)
+    let judge = |claim: Judged, name: &str, holds: fn(&[f64]) -> bool| {
+        let rounds = waiting_everywhere(evidence, name);
+        let at = |place| median(&rounds.iter().map(|round| round[place]).collect::<Vec<_>>());
+        let shown: Vec<_> = (0..PAIRS.len()).filter_map(at).map(percent).collect();
+        if shown.is_empty() {
+            return claim.cannot("it was not run, or waiting cannot be seen here");
         }
-        _ => claim.cannot("it was not run, or waiting cannot be seen here"),
+        let here = format!("{} of the threads' time", shown.join(", "));
+        claim.found(all_say(rounds.iter().map(|shares| holds(shares))), here)
     };
     vec![
         judge(
