@@ -1,9 +1,9 @@
 //! What a thread keeps to itself: magazines of free small objects, and what it needs to find them.
 //!
 //! malloc takes from a magazine and free puts into one; both are a handful of instructions that
-//! touch nothing shared, nothing of the slab, and not the object. What happens when a magazine is
-//! empty stands in `take`; what happens when a freed object is not one that this thread keeps, or
-//! when a magazine is full, in `free`.
+//! touch nothing shared and nothing of the slab, and wait for no object. What happens when a
+//! magazine is empty stands in `take`; what happens when a freed object is not one that this thread
+//! keeps, or when a magazine is full, in `free`.
 //!
 //! All zero is a valid cache: it has no objects, keeps none, and takes the slow path every time. So
 //! it works before anything has been set up, and after the thread-local storage it lives in has
