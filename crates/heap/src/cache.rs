@@ -70,7 +70,7 @@ const AHEAD: u8 = 3;
 pub struct ThreadCache {
     /// For each class the next free slot of the magazine; 0 if there is no magazine.
     pub tops: [usize; MAGAZINES],
-    /// For each class [`Class::granule_magic`]; 0 if there is no magazine.
+    /// For each class `Class::granule_magic`; 0 if there is no magazine.
     pub magic: [u64; MAGAZINES],
     /// Granules that the map can be asked for.
     pub limit: usize,
