@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::child::Child;
+use crate::support::child::{Child, Ended};
 use crate::support::cross::Target;
 use crate::support::{library, tools};
 
@@ -22,14 +22,20 @@ const PROGRAMS: [(&str, &[&str]); 3] =
 ///
 /// Under a limit on address space: this emulator keeps a table of all that is mapped, to which a
 /// reservation of a tebibyte is gigabytes.
-fn emulated(emulator: &Path, program: &Path, arguments: &[&str], preload: Option<&Path>) {
+fn emulated(
+    emulator: &Path,
+    options: &[&str],
+    program: &Path,
+    arguments: &[&str],
+    preload: Option<&Path>,
+) -> Ended {
     let limit = "ulimit -v 8388608 && exec \"$0\" -L /usr/aarch64-linux-gnu \"$@\"";
-    let child = Child::new("sh").args(["-c", limit]).arg(emulator);
+    let child = Child::new("sh").args(["-c", limit]).arg(emulator).args(options);
     let child = match preload {
         Some(library) => child.arg("-E").arg(format!("LD_PRELOAD={}", library.display())),
         None => child,
     };
-    child.arg(program).args(arguments).run().succeeded();
+    child.arg(program).args(arguments).run().succeeded()
 }
 
 #[test]
@@ -40,7 +46,7 @@ fn on_aarch64_c_programs_run_under_the_preloaded_library() {
     }
     let library = AARCH64.libraries().join("libfreehold.so");
     let run = |source: &str, arguments: &[&str]| {
-        emulated(&emulator, &AARCH64.c(source, &[]), arguments, Some(&library));
+        emulated(&emulator, &[], &AARCH64.c(source, &[]), arguments, Some(&library));
     };
     for (source, arguments) in PROGRAMS {
         run(source, arguments);
@@ -56,11 +62,26 @@ fn on_aarch64_c_programs_run_under_the_preloaded_library() {
     }
 }
 
+/// The emulator delivers signals between the blocks that it translates; so blocks are single
+/// instructions here, as they are to a processor.
+#[test]
+fn on_aarch64_handlers_may_allocate_and_free_between_any_two_instructions() {
+    let Some(emulator) = tools::find("qemu-aarch64") else { return };
+    if !AARCH64.is_there() {
+        return;
+    }
+    let library = AARCH64.libraries().join("libfreehold.so");
+    let program = AARCH64.c("signals.c", &[]);
+    let arguments = ["timer_signals_in_bursts", "12"];
+    let ended = emulated(&emulator, &["-singlestep"], &program, &arguments, Some(&library));
+    tools::say(&format!("{} signals", ended.number("handled")));
+}
+
 #[test]
 fn on_aarch64_rust_programs_allocate_from_freehold() {
     let Some(emulator) = tools::find("qemu-aarch64") else { return };
     if AARCH64.is_there() {
-        emulated(&emulator, &AARCH64.program("freehold-global"), &[], None);
+        emulated(&emulator, &[], &AARCH64.program("freehold-global"), &[], None);
     }
 }
 
