@@ -162,7 +162,8 @@ impl Class {
     /// As [`Info::magic`], of 64 bits: for [`starts_by_granule_magic`].
     #[inline]
     pub(crate) fn granule_magic(self) -> u64 {
-        granule_magic(self.info().size)
+        // 2^64 by as many as are a size's of what `GRANULE_FACTOR` makes.
+        (1_u64 << (u64::BITS - GRANULE_FACTOR.ilog2())).div_ceil(self.info().size.into())
     }
 
     /// The number of the object at `offset` bytes from the start of a slab, if one starts there.
@@ -182,11 +183,6 @@ impl Class {
 /// By which multiplication the fast path makes of an address the 32 bits that begin with its offset
 /// in a granule: one instruction, where a copy and a mask are two.
 pub const GRANULE_FACTOR: u32 = 1 << (u32::BITS - GRANULE_SHIFT);
-
-const fn granule_magic(size: u32) -> u64 {
-    // 2^64 by as many of those 32 bits as are a size's.
-    (1_u64 << (u64::BITS - GRANULE_FACTOR.ilog2())).div_ceil(size as u64)
-}
 
 /// Whether a small object of the class whose [`Class::granule_magic`] this is starts at an address,
 /// of which only the bits within its granule count.

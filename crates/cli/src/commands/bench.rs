@@ -31,7 +31,7 @@ use crate::ui::{self, Ui};
 const EXAMPLES: &str = "\
 Examples:
   freehold bench                                    every allocator found, a few minutes
-  freehold bench --quick                            the same, coarse, in half a minute
+  freehold bench --quick                            the same, coarse, in a minute or two
   freehold bench --allocators freehold,jemalloc,./libmine.so --pairs 1,4 --sizes 256,4096
   freehold bench --seconds 3 --samples 400 --repeat 1   as long as in the article, per case
   freehold bench --json results.json && freehold report --details results.json
@@ -114,7 +114,7 @@ pub(crate) struct Bench {
     /// How often each case is measured [default: 3; with --until at most 100]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// A coarse benchmark of half a minute, for continuous integration
+    /// A coarse benchmark of a minute or two, for continuous integration
     #[arg(long)]
     quick: bool,
     /// Leave a part out

@@ -251,6 +251,24 @@ fn populated_memory_counts_as_free_and_is_purged_like_any_other() {
 }
 
 #[test]
+fn where_huge_pages_are_everywhere_they_are_on_request_alone_once_something_was_purged() {
+    let estate = Estate::new(Fake::new().with_huge_pages(HugePages::Always));
+    let system = estate.arena().system();
+    let mut thread = Thread::new(&estate);
+    let all = fill(&mut thread, 100);
+    assert!(system.populated() > 0);
+    assert_eq!(system.populated_as_huge(), 0, "nobody has to ask");
+    thread.free_all(all);
+    thread.cache.trim(estate.arena()).unwrap();
+    estate.arena().purge_all();
+    // Long enough for the program to be taken to grow again.
+    system.advance(60_000);
+    let all = fill(&mut thread, 200);
+    assert!(system.populated_as_huge() > 0);
+    thread.free_all(all);
+}
+
+#[test]
 fn where_huge_pages_are_everywhere_what_surrounds_freed_memory_is_purged_with_it() {
     // Each takes a block and a half, and the kernel backs the other half as well.
     const LARGE: usize = BLOCK + BLOCK / 2;
