@@ -244,7 +244,13 @@ impl<S: System> Arena<S> {
     }
 
     /// Takes granules of a wholly free block that the caller owns, which becomes the home.
-    fn claim_in_whole(&self, block: Block, want: Want, home: &Home, account: &Account) -> Claim {
+    pub(crate) fn claim_in_whole(
+        &self,
+        block: Block,
+        want: Want,
+        home: &Home,
+        account: &Account,
+    ) -> Claim {
         let claimed = mask(0, want.count);
         let claim = self.settle_claim(block, claimed, account);
         self.open(block, ALL & !claimed);

@@ -277,16 +277,21 @@ impl<S: System> Arena<S> {
         self.help.is_there.store(helped, Ordering::Relaxed);
     }
 
+    /// Finds out whether the background thread can take what threads that rest have at hand, once
+    /// somebody would keep more if it could: not before, since it takes long the first time.
+    pub fn find_out_whether_reclaimed(&self, watch: &mut Watch) {
+        if watch.reclaims && !watch.has_tried && self.help.would_keep_more.load(Ordering::Relaxed) {
+            watch.has_tried = true;
+            self.help.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
+        }
+    }
+
     /// Purges what nobody is likely to claim, by what `watch` has seen in the last ticks. Returns
     /// whether there is more to come: if not, it need not be called again until
     /// [`ThreadCache::take_wish_for_help`](crate::cache::ThreadCache::take_wish_for_help) says so.
     /// An error is a second free that was found out; nothing else has come of it.
     pub fn purge_idle(&self, watch: &mut Watch) -> Result<bool, Invalid> {
-        // Only where somebody has use for it, since it takes long the first time.
-        if watch.reclaims && !watch.has_tried && self.help.would_keep_more.load(Ordering::Relaxed) {
-            watch.has_tried = true;
-            self.help.reclaims.store(self.can_reclaim(), Ordering::Relaxed);
-        }
+        self.find_out_whether_reclaimed(watch);
         self.give_back_shut();
         self.look_at_filled();
         self.look_at_hot_runs();

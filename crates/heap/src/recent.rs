@@ -5,17 +5,18 @@
 //! fetches each line from there. So a heap looks first whether some of what it has released last is
 //! still free.
 //!
-//! Nothing is held back by that: what another heap has claimed meanwhile, or what is part of a
-//! block that has become wholly free, is there no longer.
+//! Nothing is held back by that: what another heap has claimed meanwhile is there no longer. A
+//! block that has become wholly free is claimed as a whole, if half of it was released by this
+//! heap's thread, and is its home from then on.
 //!
 //! Invariant: a block stands in one place at most. Used by the leaseholder alone, or in its turn;
 //! all accesses are Relaxed, since the lease orders them.
 
 use crate::arena::Arena;
-use crate::blocks::Claim;
+use crate::blocks::{Claim, Home, Prefer, Want};
 use crate::class::Class;
 use crate::heap::Heap;
-use crate::layout::{Block, Granule};
+use crate::layout::{BLOCK_GRANULES, Block, Granule};
 use crate::tally::Account;
 use freehold_sync::atomic::{Alone, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use freehold_sync::granules::{find_run, mask};
@@ -120,14 +121,35 @@ impl<S: System> Arena<S> {
     #[inline(always)]
     pub(crate) fn claim_recent(&self, count: u32, heap: &Heap, account: &Account) -> Option<Claim> {
         let has_any = heap.has_recent.load(Ordering::Relaxed);
-        has_any.then(|| self.claim_some_of(&heap.recent, count, account))?
+        has_any.then(|| self.claim_some_of(heap, count, account))?
     }
 
     /// Likewise, where there may be one. Apart from what every process runs.
     #[inline(never)]
-    fn claim_some_of(&self, recent: &Recent, count: u32, account: &Account) -> Option<Claim> {
-        let claim = |block, granules| self.claim_dirty_of(block, granules, count, account);
-        recent.claim_by(count, claim)
+    fn claim_some_of(&self, heap: &Heap, count: u32, account: &Account) -> Option<Claim> {
+        heap.recent.claim_by(count, |block, granules| {
+            self.claim_dirty_of(block, granules, count, account).or_else(|| {
+                let is_own = granules.count_ones() >= BLOCK_GRANULES / 2;
+                is_own.then(|| self.claim_of_whole(block, count, &heap.slab_home, account))?
+            })
+        })
+    }
+
+    /// Claims so many granules of a block that has become wholly free, if it still is: the heap
+    /// goes on in it.
+    fn claim_of_whole(
+        &self,
+        block: Block,
+        count: u32,
+        home: &Home,
+        account: &Account,
+    ) -> Option<Claim> {
+        let zone = self.zone(block.zone());
+        // Relaxed: nothing is concluded from it but whether to try.
+        let is_dirty = zone.dirty.load(Ordering::Relaxed) & block.bit() != 0;
+        let claimed = is_dirty && self.claim_these(block, 1);
+        let want = Want { count, align: 1, prefer: Prefer::Dirty, dense: false };
+        claimed.then(|| self.claim_in_whole(block, want, home, account))
     }
 }
 

@@ -104,7 +104,7 @@ fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
     while purge(arena, watch) {
         let busy_alone = watch.has_seen_somebody() && !arena.has_several_threads();
         alone = if busy_alone { alone + 1 } else { 0 };
-        if alone > TICKS_ALONE || sleep_and_purge_left(arena, &mut left) {
+        if alone > TICKS_ALONE || sleep_and_purge_left(arena, watch, &mut left) {
             return true;
         }
     }
@@ -114,13 +114,14 @@ fn purge_until_idle(arena: &Arena<Linux>, watch: &mut Watch) -> bool {
 /// Sleeps until the next tick, and purges meanwhile what threads have `left` to this one, unless
 /// they left nothing in the last tick: a program that frees little is not worth waking up for that
 /// often. Returns whether the thread is to end.
-fn sleep_and_purge_left(arena: &Arena<Linux>, left: &mut bool) -> bool {
+fn sleep_and_purge_left(arena: &Arena<Linux>, watch: &mut Watch, left: &mut bool) -> bool {
     let looks = if *left { TICK_MILLISECONDS / LOOK_MILLISECONDS } else { 1 };
     *left = false;
     for _ in 0..looks {
         if ROOM.sleep(TICK_MILLISECONDS / looks) {
             return true;
         }
+        arena.find_out_whether_reclaimed(watch);
         *left |= arena.purge_left();
     }
     false

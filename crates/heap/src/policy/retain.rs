@@ -212,7 +212,7 @@ pub const GONE_IN_A_ROW: u8 = 32;
 /// Bytes of swings of all heaps together, beyond what usually may stay at hand, when `used` bytes
 /// are in use: a share of that besides what may be in any case.
 pub fn swing_bytes(used: usize) -> usize {
-    SWING_BYTES + (used / 8).min(SWING_BYTES_MORE)
+    SWING_BYTES + (used / 4).min(SWING_BYTES_MORE)
 }
 
 /// Bytes that are fetched in an epoch of swings that were granted so many: in two of them a fourth
@@ -571,7 +571,7 @@ mod tests {
     #[test]
     fn what_swings_may_have_is_a_share_of_what_is_in_use_within_bounds() {
         let mib = |used: usize| swing_bytes(used << 20) >> 20;
-        assert_eq!([0, 8, 80, 448, 100_000].map(mib), [8, 9, 18, 64, 64]);
+        assert_eq!([0, 8, 80, 224, 100_000].map(mib), [8, 10, 28, 64, 64]);
         assert_eq!(swing_bytes(usize::MAX), 64 << 20);
         // Two epochs are a fourth of what was granted, or 2 MiB.
         assert_eq!([0, 8, 64].map(|mib| (2 * swing_epoch(mib << 20)) >> 20), [2, 2, 16]);

@@ -1,7 +1,7 @@
 //! Where the next slabs are of threads that have released some.
 
 use crate::support::{Estate, Random, Thread};
-use freehold_heap::layout::GRANULE;
+use freehold_heap::layout::{BLOCK, GRANULE};
 use freehold_sys::fake::Fake;
 use std::collections::HashSet;
 
@@ -60,4 +60,42 @@ fn they_are_where_the_same_thread_has_released_some_and_not_another() {
     }
     one.free_all(ones);
     other.free_all(others);
+}
+
+/// Where a thread has its objects the second time, of those that it had first, in parts of a
+/// hundred, when two threads have freed all of theirs, as many blocks as `blocks`, and allocate
+/// again, the one that had its blocks last first.
+fn found_again(size: usize, blocks: usize) -> [usize; 2] {
+    let estate = Estate::new(Fake::new());
+    // Nothing is purged by threads then.
+    estate.arena().set_helped(true);
+    let mut threads = [Thread::new(&estate), Thread::new(&estate)];
+    let take = |thread: &mut Thread<Fake>| -> Vec<usize> {
+        (0..blocks * BLOCK / size).map(|_| thread.alloc(size).unwrap()).collect()
+    };
+    let first = threads.each_mut().map(take);
+    let had = first.each_ref().map(|objects| slabs_of(objects));
+    for (thread, objects) in threads.iter_mut().zip(first) {
+        thread.free_all(objects);
+        thread.cache.trim(estate.arena()).unwrap();
+    }
+    let [one, other] = &mut threads;
+    let again = [other, one].map(take);
+    let share = |n: usize| {
+        let now = slabs_of(&again[1 - n]);
+        now.intersection(&had[n]).count() * 100 / now.len()
+    };
+    let shares = [share(0), share(1)];
+    for (thread, objects) in threads.iter_mut().rev().zip(again) {
+        thread.free_all(objects);
+    }
+    shares
+}
+
+#[test]
+fn blocks_that_a_thread_has_emptied_are_its_own_again() {
+    for (size, blocks) in [(SIZE, 3), (2000, 3), (16_000, 8), (5000, 5)] {
+        let shares = found_again(size, blocks);
+        assert!(shares.iter().all(|&share| share >= 80), "{shares:?} % of {size} bytes");
+    }
 }

@@ -230,10 +230,11 @@ fn where_one_object_goes_for_each_that_comes_no_more_is_at_hand_than_usually() {
 
 #[test]
 fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_have() {
+    const HEAPS: usize = 10;
     let _alone = alone();
     let (size, count) = SWINGS[1];
     let estate = Estate::new(Fake::new());
-    let mut threads: Vec<_> = (0..6).map(|_| Thread::new(&estate)).collect();
+    let mut threads: Vec<_> = (0..HEAPS).map(|_| Thread::new(&estate)).collect();
     for thread in &mut threads {
         come_and_go(thread, size, 1, 1);
     }
@@ -245,7 +246,7 @@ fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_ha
     estate.arena().set_helped(true);
     // SAFETY: the threads stay where they are, and mark themselves.
     let mut watch = unsafe { Watch::reclaiming() };
-    estate.arena().purge_idle(&mut watch).unwrap();
+    estate.arena().find_out_whether_reclaimed(&mut watch);
     let swung = |thread: &mut Thread<Fake>| {
         let before = out(&estate);
         come_and_go(thread, size, count, LONG);
@@ -253,14 +254,14 @@ fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_ha
         out(&estate) >= before + count - 2 * ROUNDS
     };
     let have: Vec<_> = threads.iter_mut().map(swung).collect();
-    assert!(have[0] && have[1] && !have[5], "{have:?}");
+    assert!(have[0] && have[1] && !have[HEAPS - 1], "{have:?}");
     let bytes = out(&estate) * size;
-    let most = retain::swing_bytes(bytes) + 6 * retain::depot_bytes(bytes, 6);
+    let most = retain::swing_bytes(bytes) + HEAPS * retain::depot_bytes(bytes, HEAPS);
     assert!(bytes <= most, "{bytes} bytes, {most} at most");
     for thread in &mut threads {
         thread.cache.trim(estate.arena()).unwrap();
     }
     assert_eq!(out(&estate), 0);
-    come_and_go(&mut threads[5], size, count, LONG);
+    come_and_go(&mut threads[HEAPS - 1], size, count, LONG);
     assert!(out(&estate) >= count, "{} of {count}", out(&estate));
 }
