@@ -245,4 +245,37 @@ mod tests {
         let last: Vec<_> = (0..BLOCKS as u32).map(|n| granule(blocks - 1 - n, 5)).collect();
         assert_eq!(claimed(&recent, |_| u64::MAX), last);
     }
+    /// Whether a heap that has released so many granules of a block claims some of it when all of
+    /// it is free, and dirty or not.
+    fn claims_of_whole(released: u32, is_dirty: bool) -> bool {
+        let place = Arena::create(Fake::new()).unwrap();
+        // SAFETY: it lives until the end of the test.
+        let arena = unsafe { place.as_ref() };
+        let (heap, home) = (arena.lease().unwrap(), Home::default());
+        let account = Account::new(&heap.tally);
+        let want = Want { count: BLOCK_GRANULES, align: 1, prefer: Prefer::Clean, dense: false };
+        let claim = arena.claim_granules(want, &home, &account).unwrap();
+        let block = claim.granule.block();
+        arena.leave_home(&home);
+        if !is_dirty {
+            arena.block(block).dirty.store(0, Ordering::Relaxed);
+        }
+        arena.release_granules(claim.granule, BLOCK_GRANULES, &account);
+        assert!(arena.zone(block.zone()).whole.look() & block.bit() != 0);
+        heap.recent.note_released(claim.granule, released);
+        heap.has_recent.store(true, Ordering::Relaxed);
+        let again = arena.claim_recent(1, heap, &account);
+        assert!(again.is_none_or(|again| again.granule == claim.granule));
+        let is_claimed = again.is_some();
+        // SAFETY: nobody uses it any more.
+        unsafe { Arena::destroy(place) };
+        is_claimed
+    }
+
+    #[test]
+    fn a_whole_block_is_claimed_by_who_has_released_half_of_it_if_it_is_dirty() {
+        let half = BLOCK_GRANULES / 2;
+        let claims = [(half, true), (half - 1, true), (BLOCK_GRANULES, false)];
+        assert_eq!(claims.map(|(n, is_dirty)| claims_of_whole(n, is_dirty)), [true, false, false]);
+    }
 }
