@@ -72,7 +72,7 @@ pub fn granules_beside_spare(
 }
 
 /// What is left of the most bytes that were live lately, when so many are, after a tick of the
-/// background thread: it is forgotten by halves in a fifth of a second.
+/// background thread: it is forgotten by halves in two seconds.
 pub fn live_peak_after_tick(peak: usize, live: usize) -> usize {
     peak - peak.saturating_sub(live) / 32
 }
