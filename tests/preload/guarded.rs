@@ -169,7 +169,7 @@ fn without_the_setting_there_is_no_handler_and_no_pool() {
         let (handler, size) = traces(Some(value));
         assert!(handler == 0 && size.abs_diff(off.1) < POOL / 4, "{value:?}: {size}, {off:?}");
     }
-    for value in ["on", "1000"] {
+    for value in ["on", "1000", "1000000000000"] {
         let on = traces(Some(value));
         assert!(on.0 == 1 && on.1 > off.1 + POOL, "{value}: {on:?}, off {off:?}");
     }

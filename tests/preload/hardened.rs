@@ -162,16 +162,24 @@ fn an_object_has_as_many_bytes_as_were_asked_for_however_it_was_made() {
 }
 
 #[test]
-fn a_setting_that_is_not_known_is_named_and_ignored() {
-    let ended = Child::new(compile::c("hardened.c"))
-        .args(["secrets", "24"])
-        .env("FREEHOLD_HARDEN", "yes")
-        .freehold()
-        .run()
-        .succeeded();
-    let expected = "freehold: FREEHOLD_HARDEN is neither 0 nor 1, and is ignored\n";
-    ended.check(ended.err() == expected, "it was to be named");
-    ended.check(ended.out().starts_with("0 0 "), "nothing was to stand behind objects");
+fn the_setting_is_on_or_off_and_what_is_neither_is_named_and_ignored() {
+    let secrets = |value: &str| {
+        Child::new(compile::c("hardened.c"))
+            .args(["secrets", "24"])
+            .env("FREEHOLD_HARDEN", value)
+            .freehold()
+            .run()
+            .succeeded()
+    };
+    let named = "freehold: FREEHOLD_HARDEN is neither 0 nor 1, and is ignored\n";
+    for (value, is_on, said) in
+        [("on", true, ""), ("off", false, ""), ("", false, ""), ("yes", false, named)]
+    {
+        let ended = secrets(value);
+        ended.check(ended.err() == said, "what is said is to depend on the value");
+        let nothing_behind = ended.out().starts_with("0 0 ");
+        ended.check(nothing_behind != is_on, "what stands behind objects is to depend on it");
+    }
 }
 
 #[test]

@@ -78,6 +78,16 @@ fn no_value_of_a_variable_keeps_a_program_from_running() {
 }
 
 #[test]
+fn a_switch_that_is_neither_on_nor_off_is_named() {
+    for (value, is_named) in [("0x1", true), ("never", true), ("1", false), ("on", false)] {
+        let program = Child::new(compile::c("libc_results.c")).freehold();
+        let ended = program.env("FREEHOLD_BACKGROUND", value).run().succeeded();
+        let named = "freehold: FREEHOLD_BACKGROUND is neither 0 nor 1, and is ignored\n";
+        ended.check(ended.err().starts_with(named) == is_named, value);
+    }
+}
+
+#[test]
 fn the_environment_is_read_only_where_it_has_a_setting() {
     let program = || Child::new(compile::c("first_malloc.c")).freehold();
     let without = program().run().succeeded();

@@ -32,15 +32,19 @@ Exit status:
   3    diff: a rule is broken
   4    diff: the measurements are too few or too noisy to tell whether a rule is broken
   5    the allocator is not live, not installed, not identified, or not an allocator
-  125  run: the command could not be started or watched for another reason
-  126  run: the command cannot be executed
-  127  run: the command was not found
+  125  run, record: the command could not be started or watched for another reason
+  126  the command cannot be executed
+  127  the command was not found
   130  ended by an interrupt; what was measured until then is shown
-  run otherwise ends as its command did: with its status, or by its signal (128 + n in a shell)
+  run, record, sizes, and those that observe a command that they start, otherwise end as it did: with
+its status, or by its signal (128 + n in a shell)
 
 Environment:
   NO_COLOR, CLICOLOR_FORCE   never or always use colours, unless --color says otherwise
-  XDG_CACHE_HOME             where the library is laid out (else ~/.cache, else temporary files)";
+  XDG_CACHE_HOME             where the library is laid out (else ~/.cache, else temporary files)
+  FREEHOLD_PEERS             directories in which allocators are looked for, before others
+  XDG_DATA_HOME              where more of them are (else ~/.local/share), in freehold/peers
+  FREEHOLD_DEBUG_DIRS        directories of symbols, of libraries that have none";
 
 /// A scalable memory allocator and its toolbox.
 ///

@@ -17,12 +17,12 @@
 //! It is no thread of the C library's (`freehold_sys::thread` says why), calls nothing but the
 //! arena, and blocks every signal. `FREEHOLD_BACKGROUND=0` in the environment forbids it.
 
-use crate::{process, report};
+use crate::{process, report, settings};
 use freehold_heap::arena::Arena;
 use freehold_heap::policy::purge::{LOOK_MILLISECONDS, TICK_MILLISECONDS, TICKS_ALONE};
 use freehold_heap::purge::Watch;
 use freehold_sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use freehold_sys::{Linux, environment, thread};
+use freehold_sys::{Linux, thread};
 
 static ROOM: thread::Room = thread::Room::new();
 
@@ -35,8 +35,7 @@ static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Looks whether a variable of the environment forbids the thread. Called as the arena is made.
 pub(crate) fn consider(variable: &[u8]) {
-    let value = environment::value_of(variable, c"FREEHOLD_BACKGROUND");
-    if value.is_some_and(|value| value.starts_with(b"0")) {
+    if settings::switch(variable, c"FREEHOLD_BACKGROUND") == Some(false) {
         FORBIDDEN.store(true, Ordering::Relaxed);
     }
 }

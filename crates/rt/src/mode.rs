@@ -12,14 +12,12 @@
 //! it so (`slow`).
 
 use crate::{background, debugging, guarded, hardened, settings};
-use core::fmt::Write;
 use core::ptr::NonNull;
 use freehold_heap::arena::Arena;
 use freehold_heap::layout::UNIT;
 use freehold_heap::usage::Usage;
 use freehold_sync::atomic::{AtomicU8, Ordering};
-use freehold_sys::stderr::Message;
-use freehold_sys::{Linux, environment};
+use freehold_sys::Linux;
 
 /// What is not the usual way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,19 +67,8 @@ impl Mode {
         if debugging::consider(variable) {
             return Some(Self::Debugging);
         }
-        match environment::value_of(variable, c"FREEHOLD_HARDEN")? {
-            b"1" => Some(Self::Hardened),
-            b"" | b"0" => None,
-            _ => {
-                let mut message = Message::new();
-                // Writing to a fixed buffer cannot fail.
-                let _ = writeln!(
-                    message,
-                    "freehold: FREEHOLD_HARDEN is neither 0 nor 1, and is ignored"
-                );
-                None
-            }
-        }
+        let is_on = settings::switch(variable, c"FREEHOLD_HARDEN")?;
+        is_on.then_some(Self::Hardened)
     }
 
     /// Makes the arena of the process.

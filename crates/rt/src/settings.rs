@@ -7,7 +7,8 @@
 //! to be read. Where there is one, or no such list, or where the arena is made before, they are
 //! read as ever.
 
-use core::ffi::{c_char, c_int};
+use crate::words::line;
+use core::ffi::{CStr, c_char, c_int};
 use freehold_sync::atomic::{AtomicBool, Ordering};
 use freehold_sys::environment;
 
@@ -31,6 +32,21 @@ pub(crate) fn each(mut each: impl FnMut(&[u8])) {
 #[inline(never)]
 fn read(each: &mut dyn FnMut(&[u8])) {
     environment::each_with_prefix(PREFIX, each);
+}
+
+/// What a variable says that is a switch, if it is the one of this name: on, off, or nothing. What
+/// is none of these is said.
+pub(crate) fn switch(variable: &[u8], name: &CStr) -> Option<bool> {
+    match environment::value_of(variable, name)? {
+        b"" => None,
+        b"0" | b"off" => Some(false),
+        b"1" | b"on" => Some(true),
+        _ => {
+            let name = name.to_str().unwrap_or("a setting");
+            line(format_args!("freehold: {name} is neither 0 nor 1, and is ignored"));
+            None
+        }
+    }
 }
 
 type Strings = *const *const c_char;

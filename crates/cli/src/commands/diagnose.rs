@@ -23,13 +23,14 @@ Examples:
   freehold diagnose --json -- ./batch | jq -r .cause
 
 The verdict is one of: the allocator's locks, the allocator's own work, another lock, spinning,
-false sharing, page faults, mapping, advice, growing memory, threads that begin and end, too few
-processors, computing, nothing to do, not enough evidence. It says what it rests on, and how sure
-it is.
+false sharing, page faults, mapping, advice, growing memory, memory not given back, threads that
+begin and end, too few processors, computing, nothing to do, not enough evidence. It says what it
+rests on, and how sure it is.
 
-Nothing is stopped, and no root is needed for what you start yourself. Where performance events of
-user mode are forbidden (kernel.perf_event_paranoid above 2, some containers), the verdict rests on
-counters and waits alone, and is called less sure.";
+A process that runs already is not stopped, and a command only before its first instruction, for a
+moment; no root is needed for what you start yourself. Where performance events of user mode are
+forbidden (kernel.perf_event_paranoid above 2, some containers), the verdict rests on counters and
+waits alone, and is called less sure.";
 
 /// Tell whether the allocator is the problem: waiting, work, memory, or none of them
 #[derive(Debug, Args)]

@@ -23,8 +23,8 @@ the first function outside of locks, of the C library and of the allocator. Cond
 joins and sleep stand apart: a thread that waits there has nothing to do, and nobody is in its way.
 
 Times are exact as a sum and divided by looks, of which there are up to a hundred a second; how
-often a lock was waited for (~) is an estimate, the longest wait (>) a lower bound. Nothing is
-stopped or traced, and a process that is no longer observed is as it was before.";
+often a lock was waited for (~) is an estimate, the longest wait (>) a lower bound. A process that
+runs already is not stopped or traced, a command only before its first instruction, for a moment.";
 
 /// Show which locks threads wait for, and who waits; idle threads and sleep stand apart
 #[derive(Debug, Args)]

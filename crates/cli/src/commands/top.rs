@@ -37,7 +37,8 @@ IN is the system call that the thread was most often seen waiting in.
 
 SCL and SIG are counted for root only, which costs the process a fraction of a microsecond a call.
 
-Nothing is stopped or traced. A process can be observed by its owner and by root.";
+A process that runs already is not stopped or traced, a command only before its first instruction,
+for a moment. A process can be observed by its owner and by root.";
 
 /// Show where each thread's time goes: running, waiting for locks, asleep, without a processor
 #[derive(Debug, Args)]

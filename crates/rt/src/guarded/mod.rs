@@ -37,6 +37,9 @@ static POOL: AtomicPtr<Pool> = AtomicPtr::new(core::ptr::null_mut());
 /// than a hundredth (`docs/hardening.md`).
 const USUAL_ONE_IN: u32 = 20_000;
 
+/// What greater numbers stand for.
+const MOST_ONE_IN: u32 = 1 << 30;
+
 /// Whether objects are guarded.
 #[inline]
 pub(crate) fn is_on() -> bool {
@@ -111,7 +114,11 @@ fn parse(value: &[u8]) -> Option<u32> {
     match value {
         b"" | b"off" => Some(0),
         b"on" => Some(USUAL_ONE_IN),
-        number => core::str::from_utf8(number).ok()?.parse().ok().filter(|&it| it <= 1 << 30),
+        number if number.iter().all(u8::is_ascii_digit) => {
+            let number = core::str::from_utf8(number).ok()?.parse().unwrap_or(u32::MAX);
+            Some(number.min(MOST_ONE_IN))
+        }
+        _ => None,
     }
 }
 
