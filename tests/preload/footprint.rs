@@ -49,6 +49,14 @@ fn what_realloc_has_read_does_not_take_a_second_page_fault() {
     ended.check(faults < blocks / 4 * 3, "the pages were to be there");
 }
 
+#[test]
+fn threads_that_only_free_large_buffers_leave_nothing_behind() {
+    let ended = footprint("freers").run().succeeded();
+    let (before, after) = (ended.number("before"), ended.number("after"));
+    tools::say(&format!("{before} bytes after 100 threads, {after} after 400"));
+    ended.check(after < before + (1 << 20), "each thread left something");
+}
+
 /// In the mode for huge pages that the machine is in, which is said.
 #[test]
 fn pages_between_blocks_in_use_go_back_when_memory_is_trimmed() {

@@ -36,8 +36,8 @@ Exit status:
   126  the command cannot be executed
   127  the command was not found
   130  ended by an interrupt; what was measured until then is shown
-  run, record, sizes, and those that observe a command that they start, otherwise end as it did: with
-its status, or by its signal (128 + n in a shell)
+  run, record, sizes, and those that observe a command which they start otherwise end as it did:
+with its status, or by its signal (128 + n in a shell)
 
 Environment:
   NO_COLOR, CLICOLOR_FORCE   never or always use colours, unless --color says otherwise

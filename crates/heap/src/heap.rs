@@ -499,7 +499,9 @@ impl<S: System> Arena<S> {
         let home = &held.heap().slab_home;
         let claim = self.claim_recent(1, held.heap(), &held.account);
         let claim = claim.or_else(|| self.claim_for_slab(class, home, &held.account));
-        let Some(claim) = claim else { return false };
+        let Some(claim) = claim else {
+            return self.is_any_kept(class) && self.take_kept_by_others(held, class);
+        };
         let g = claim.granule;
         if class == Class::EMPTY {
             // SAFETY: the granule is the caller's. Where it stays accessible no harm is done.

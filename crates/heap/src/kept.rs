@@ -162,7 +162,7 @@ impl<S: System> Arena<S> {
 
     /// Attaches the heap to a slab that another heap keeps, the first of all that keeps one: where
     /// all come to the same one the slabs of the others stay theirs.
-    fn take_kept_by_others(&self, held: &mut Held, class: Class) -> bool {
+    pub(crate) fn take_kept_by_others(&self, held: &mut Held, class: Class) -> bool {
         let mine = held.heap().id();
         for heap in self.leases.made().filter(|&id| id != mine).map(|id| self.heap(id)) {
             if heap.kept(class).first().is_none() {

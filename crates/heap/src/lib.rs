@@ -53,6 +53,7 @@ pub mod policy;
 mod pool;
 mod populate;
 pub mod purge;
+mod purge_blocks;
 mod recent;
 mod reclaim;
 mod remote_free;

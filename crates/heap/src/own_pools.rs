@@ -18,7 +18,8 @@
 //! Invariants: the tag of a slab of medium objects names the exclusive heap that has taken from it
 //! last, or none; as long as it is in a pool, the heap in whose pool it is, or none if that is the
 //! shared one. It is changed by who has claimed the slab. The lists are protected by a lock of the
-//! heap's of their own. In a process of one thread, which is not to touch them, they are empty.
+//! heap's of their own. A process of one thread puts nothing in, so that one which always had one
+//! does not touch them; what is in from before is taken first.
 
 use crate::arena::Arena;
 use crate::class::{Class, MEDIUM_CLASSES};
@@ -36,6 +37,10 @@ use freehold_sys::System;
 
 /// How many slabs come into a heap's pools before it asks for a background thread.
 const SLABS_WORTH_A_THREAD: u32 = (purge::SLABS_WORTH_A_THREAD / GRANULE) as u32;
+
+/// For so many heaps that were found to have none a granule of new slabs is made before others are
+/// asked again: to look at a line or two of each takes less than to touch that for the first time.
+const HEAPS_A_GRANULE: u32 = 16;
 
 /// The pools of a heap. All zero: there is nothing in them.
 pub(crate) type OwnPools = [SlabList; MEDIUM_CLASSES];
@@ -161,22 +166,32 @@ impl<S: System> Arena<S> {
     /// own, the shared one, or another heap's, if it is not to make one instead.
     #[inline(always)]
     pub(crate) fn claim_medium_slab(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        if heap.is_exclusive() && self.has_several_threads() {
+        if self.has_several_threads() || heap.slabs_pooled() > 0 {
             self.claim_first_of_own(heap, class)
         } else {
             self.claim_pooled_medium(class)
         }
     }
 
-    /// Likewise, for a heap that has pools of its own. Apart from what every process runs.
+    /// Likewise, where there are or were such pools. Apart from what every process runs.
     #[inline(never)]
     fn claim_first_of_own(&self, heap: &Heap, class: Class) -> Option<Granule> {
-        let own = self.claim_own(heap, class, |_| true);
+        // Its own, which threads that share it do not have: what came in when there were others is
+        // there for the only thread as well.
+        let has_any = heap.slabs_pooled() > 0;
+        let own = if has_any { self.claim_own(heap, class, |_| true) } else { None };
         let g = own.or_else(|| self.claim_pooled_medium(class));
-        if g.is_some() || self.may_make_medium_slab(heap, class.info().granules.into()) {
+        let granules = class.info().granules.into();
+        if g.is_some() || !self.has_several_threads() || self.may_make_medium_slab(heap, granules) {
             return g;
         }
-        self.claim_own_of_others(heap, class)
+        let g = self.claim_own_of_others(heap, class);
+        if g.is_none() {
+            // They have none: it is not worth looking again for each slab where they are many.
+            let heaps = u32::from(self.leases.exclusive_made());
+            heap.own_pooling.left.store(heaps / HEAPS_A_GRANULE, Ordering::Relaxed);
+        }
+        g
     }
 
     /// Claims a slab in the pool of another heap, the first that has one: also for who finds no

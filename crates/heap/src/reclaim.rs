@@ -105,6 +105,8 @@ impl<S: System> Arena<S> {
         self.let_go_of_shared()?;
         // Asked for the first time it takes the system milliseconds: before somebody is summoned.
         if !self.system.barrier() {
+            // A filter of system calls that came later.
+            self.help.reclaims.store(false, Ordering::Relaxed);
             return Ok(0);
         }
         let mut taken = 0;

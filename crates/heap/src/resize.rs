@@ -133,14 +133,14 @@ impl ThreadCache {
     /// Whether the object can keep its address: because its class still fits, or because its run
     /// could be made shorter or longer.
     fn fits_in_place<S: System>(
-        &self,
+        &mut self,
         arena: &Arena<S>,
         kind: InUse,
         usable: usize,
         size: usize,
     ) -> bool {
         let account = Account::new(self.heap().map_or(&arena.tally, |heap| &heap.tally));
-        match kind {
+        let fits = match kind {
             // Shrinking moves only when it frees at least half.
             InUse::Slab => size <= usable && (size > usable / 2 || usable <= UNIT),
             InUse::Run(g) if size > MEDIUM_MAX => {
@@ -153,6 +153,11 @@ impl ThreadCache {
             }
             InUse::Run(_) => false,
             InUse::Direct => size <= usable && size > usable / 2,
+        };
+        let released = account.total_released();
+        if released > 0 {
+            self.note_released(arena, released);
         }
+        fits
     }
 }

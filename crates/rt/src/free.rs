@@ -347,6 +347,13 @@ unsafe fn deallocate_run(
 /// Takes back a run that is not kept hot without more ado. The thread is marked as busy.
 #[inline(never)]
 unsafe fn deallocate_run_elsewhere(object: *mut u8, cache: &mut ThreadCache, arena: &Arena<Linux>) {
+    // What it gathers for others, who has done nothing else yet, is to be given back as it ends.
+    // SAFETY: the thread's own storage, of which this is another part than the cache.
+    if !unsafe { (*tls::local()).will_exit } {
+        cache.set_busy(false);
+        // SAFETY: the caller gives the object up.
+        return unsafe { deallocate_rarely(object) };
+    }
     // SAFETY: the caller gives the object up.
     let done = unsafe { cache.put_run(arena, object.addr()) };
     // SAFETY: as above.

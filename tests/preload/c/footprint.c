@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -233,6 +234,58 @@ static void mapped(void)
 	printf("mapped: %lu\n", kibibytes);
 }
 
+enum { PRODUCERS = 2, SLOTS = 1 << 14, BUFFERS = 200, FREERS = 400 };
+
+static void *_Atomic buffers[SLOTS];
+static _Atomic int done;
+
+/* Puts a buffer into each place that is empty. */
+static void *produce(void *number)
+{
+	for (size_t i = (uintptr_t)number; !done; i++) {
+		if (buffers[i % SLOTS]) {
+			if (i % 2048 == 0)
+				sched_yield();
+			continue;
+		}
+		void *buffer = malloc(100000), *none = NULL;
+		CHECK(buffer);
+		if (!__atomic_compare_exchange_n(&buffers[i % SLOTS], &none, buffer, 0,
+			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			free(buffer);
+	}
+	return NULL;
+}
+
+static void *free_buffers(void *first)
+{
+	int left = BUFFERS;
+	for (size_t i = (uintptr_t)first; left > 0; i++) {
+		void *buffer = __atomic_exchange_n(&buffers[i % SLOTS], NULL, __ATOMIC_ACQ_REL);
+		free(buffer);
+		left -= buffer != NULL;
+	}
+	return NULL;
+}
+
+/* Threads that do nothing but free large buffers of others, one after the other. */
+static void freers(void)
+{
+	pthread_t producers[PRODUCERS], freer;
+	for (uintptr_t i = 0; i < PRODUCERS; i++)
+		CHECK(pthread_create(&producers[i], NULL, produce, (void *)i) == 0);
+	for (uintptr_t i = 0; i < FREERS; i++) {
+		CHECK(pthread_create(&freer, NULL, free_buffers, (void *)(i * 7919)) == 0);
+		CHECK(pthread_join(freer, NULL) == 0);
+		if (i == FREERS / 4)
+			printf("before: %zu\n", status_bytes("VmRSS:"));
+	}
+	printf("after: %zu\n", status_bytes("VmRSS:"));
+	done = 1;
+	for (int i = 0; i < PRODUCERS; i++)
+		CHECK(pthread_join(producers[i], NULL) == 0);
+}
+
 static const struct test_case CASES[] = {
 	{"small", small},
 	{"mapped", mapped},
@@ -242,6 +295,7 @@ static const struct test_case CASES[] = {
 	{"comes_and_goes", comes_and_goes},
 	{"take_turns_with_a_child", take_turns_with_a_child},
 	{"resized", resized},
+	{"freers", freers},
 };
 
 int main(int argc, char **argv)

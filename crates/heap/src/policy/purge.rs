@@ -180,6 +180,13 @@ pub fn excess(dirty: usize, bound: usize, released: usize) -> usize {
     (dirty - goal).min(STEP.max(2 * released))
 }
 
+/// Bytes that are released until threads look again, where so much is free and dirty, after they
+/// `purged` so much and there was an `excess`: if that was little, what is dirty lies in pieces too
+/// short to be worth it, for which they would go through all of memory each time.
+pub fn released_after_futile_look(dirty: usize, (purged, excess): (usize, usize)) -> usize {
+    if purged < excess / 2 { dirty / 16 } else { 0 }
+}
+
 /// The boost after `bytes` had to be claimed again too early: at most what is in use or dirty.
 pub fn raised(boost: usize, bytes: usize, ceiling: usize) -> usize {
     (boost + 2 * bytes).min(ceiling)
@@ -200,6 +207,12 @@ pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_look_that_found_little_more_has_to_be_released_than_after_another() {
+        let after = |purged| released_after_futile_look(64 << 20, (purged, 4 << 20));
+        assert_eq!([0, 1 << 20, 2 << 20, 5 << 20].map(after), [4 << 20, 4 << 20, 0, 0]);
+    }
     use crate::layout::GRANULE;
 
     #[test]

@@ -177,8 +177,8 @@ fn what_a_thread_keeps_is_given_up_before_memory_is_refused() {
     for size in [2 << 20, 300_000, 20_000, 1500] {
         let without = all_of(size, &mut |_| ());
         let with = all_of(size, &mut keep);
-        // A slab that something in a magazine keeps may be missing.
-        let least = without - without / 50 - 1;
+        // Some slabs may be missing: what is in a magazine keeps others there.
+        let least = without - without / 40 - 1;
         assert!(with >= least, "{with} objects of {size} bytes, not {without}");
     }
 }

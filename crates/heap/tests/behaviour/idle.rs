@@ -327,3 +327,14 @@ fn the_tables_of_a_block_of_which_something_is_in_use_stay() {
     // SAFETY: all threads are gone.
     assert_eq!(unsafe { estate.arena().check() }.objects_out, 0);
 }
+
+#[test]
+fn who_shortens_a_large_run_looks_whether_too_much_is_dirty() {
+    let estate = Estate::new(Fake::new());
+    let mut thread = Thread::new(&estate);
+    let run = thread.alloc(256 << 20).unwrap();
+    assert_eq!(thread.resize(run, 1 << 20), Some(run));
+    let dirty = estate.arena().granules_in_use().dirty * GRANULE;
+    assert!(dirty <= 8 << 20, "{dirty} bytes stay");
+    thread.free(run);
+}

@@ -291,3 +291,18 @@ fn what_is_in_use_is_known_though_others_free_the_last_objects_of_slabs_that_are
     one.cache.end(estate.arena()).unwrap();
     assert_eq!(estate.arena().granules_in_use().used, 0);
 }
+
+#[test]
+fn where_there_is_no_memory_for_a_new_slab_others_take_one_that_is_kept() {
+    let estate = Estate::new(Fake::new().with_address_space(48 << 20));
+    let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
+    let mut others = allocate(&mut other, SIZE, IN_SLAB);
+    let ones: Vec<_> = core::iter::from_fn(|| one.alloc(SIZE)).collect();
+    let slabs = slabs_of(&ones);
+    let stay = free_but(&mut one, ones, 16);
+    others.extend(core::iter::from_fn(|| other.alloc(SIZE)));
+    let taken = slabs_of(&others).intersection(&slabs).count();
+    assert!(taken * 10 >= slabs.len() * 9, "{taken} of {}", slabs.len());
+    one.free_all(stay);
+    other.free_all(others);
+}

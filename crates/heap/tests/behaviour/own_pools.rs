@@ -76,6 +76,26 @@ fn a_thread_takes_again_what_it_has_freed_and_another_makes_new_ones_meanwhile()
 }
 
 #[test]
+fn what_came_in_while_there_were_others_is_there_for_the_only_thread() {
+    for size in SIZES {
+        let estate = Estate::new(Fake::new());
+        let (mut one, mut other) = (Thread::new(&estate), Thread::new(&estate));
+        let own = other.alloc(size).unwrap();
+        let ones = allocate(&mut one, size, 200);
+        let slabs = slabs_of(&estate, &ones);
+        let stay = free_but_one(&estate, &mut one, ones);
+        other.free(own);
+        drop(other);
+        let again = allocate(&mut one, size, 150);
+        let is_again = |object: &&usize| slabs.contains(&slab_of(&estate, **object));
+        let count = again.iter().filter(is_again).count();
+        assert!(count * 10 >= again.len() * 9, "size {size}: {count} of {}", again.len());
+        one.free_all(stay.into_iter().chain(again));
+        check(&estate);
+    }
+}
+
+#[test]
 fn what_another_thread_has_freed_is_there_for_who_took_it() {
     for size in SIZES {
         let estate = Estate::new(Fake::new());

@@ -153,3 +153,26 @@ fn an_object_that_was_set_aside_twice_is_reported_when_it_goes_back() {
         assert!(flushed == refused || let_go == refused, "{flushed:?}, {let_go:?}");
     });
 }
+
+#[test]
+fn who_shares_takes_slabs_of_medium_objects_that_exclusive_heaps_have_free() {
+    let estate = Estate::new(Fake::new());
+    let mut owners: Vec<_> = (0..32).map(|_| Thread::new(&estate)).collect();
+    let objects: Vec<_> = owners.iter_mut().map(|thread| thread.alloc(100).unwrap()).collect();
+    let size = 5000;
+    let count = (64 << 20) / size;
+    let ones: Vec<_> = (0..count).map(|_| owners[0].alloc(size).unwrap()).collect();
+    let (stay, go): (Vec<_>, Vec<_>) = ones.into_iter().enumerate().partition(|it| it.0 % 8 == 0);
+    owners[0].free_all(go.into_iter().map(|(_, object)| object));
+    owners[0].cache.flush(estate.arena()).unwrap();
+    let mut sharer = Thread::new(&estate);
+    let before = estate.arena().usage().claimed;
+    let shared: Vec<_> = (0..count / 2).map(|_| sharer.alloc(size).unwrap()).collect();
+    assert_eq!(sharer.cache.holding(), Holding::Shared);
+    let grown = estate.arena().usage().claimed - before;
+    assert!(grown < 4 << 20, "{grown} bytes more");
+    sharer.free_all(shared.into_iter().chain(stay.into_iter().map(|(_, object)| object)));
+    for (thread, object) in owners.iter_mut().zip(objects) {
+        thread.free(object);
+    }
+}

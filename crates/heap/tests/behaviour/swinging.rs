@@ -265,3 +265,35 @@ fn swings_of_all_heaps_are_bounded_together_and_what_one_gives_up_another_may_ha
     come_and_go(&mut threads[HEAPS - 1], size, count, LONG);
     assert!(out(&estate) >= count, "{} of {count}", out(&estate));
 }
+
+#[test]
+fn nothing_more_is_granted_once_nobody_can_take_it_any_longer() {
+    let _alone = alone();
+    let (size, count) = SWINGS[1];
+    let estate = Estate::new(Fake::new());
+    if !can_summon(&estate) {
+        return;
+    }
+    estate.arena().set_helped(true);
+    for filtered in [true, false] {
+        let mut threads = [Thread::new(&estate), Thread::new(&estate)];
+        for thread in &mut threads {
+            come_and_go(thread, size, 1, 1);
+        }
+        // Somebody would keep more, so that it is found out.
+        come_and_go(&mut threads[1], size, count, LONG);
+        threads[1].cache.trim(estate.arena()).unwrap();
+        // SAFETY: the threads stay where they are, and mark themselves.
+        let mut watch = unsafe { Watch::reclaiming() };
+        estate.arena().find_out_whether_reclaimed(&mut watch);
+        if filtered {
+            estate.arena().system().fail_after(0);
+            // SAFETY: no thread uses the arena meanwhile.
+            unsafe { estate.arena().reclaim() }.unwrap();
+            estate.arena().system().recover();
+        }
+        come_and_go(&mut threads[0], size, count, LONG);
+        assert_eq!(out(&estate) < count / 2, filtered, "{} of {count}", out(&estate));
+        threads[0].cache.trim(estate.arena()).unwrap();
+    }
+}

@@ -176,15 +176,16 @@ mod tests {
 
     #[test]
     fn values_are_on_off_or_a_number() {
-        let cases: [(&[u8], _); 12] = [
+        let cases: [(&[u8], _); 13] = [
             (b"", Some(0)),
             (b"off", Some(0)),
             (b"0", Some(0)),
             (b"on", Some(USUAL_ONE_IN)),
             (b"1", Some(1)),
             (b"1000", Some(1000)),
-            (b"1073741824", Some(1 << 30)),
-            (b"1073741825", None),
+            (b"1073741824", Some(MOST_ONE_IN)),
+            (b"1073741825", Some(MOST_ONE_IN)),
+            (b"1000000000000000000000", Some(MOST_ONE_IN)),
             (b"-1", None),
             (b"1k", None),
             (b"yes", None),
