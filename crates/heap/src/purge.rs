@@ -67,8 +67,8 @@ pub(crate) struct Purger {
     /// Bytes that threads have released, and looked, since the last occasion: some of them found
     /// somebody else purging, and whoever purges next must make up for them.
     released: AtomicUsize,
-    /// How many such bytes it takes until threads look again, after a look that found too little.
-    futile: AtomicUsize,
+    /// Whether the last look of a thread that released found too little.
+    futile: AtomicBool,
     /// How many ticks of the background thread there have been.
     ticks: AtomicU32,
     /// When what was beyond the recent peak was last trimmed, in milliseconds.
@@ -95,7 +95,7 @@ impl Purger {
             counted: AtomicU64::new(0),
             total: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
-            futile: AtomicUsize::new(0),
+            futile: AtomicBool::new(false),
             ticks: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
             looks_left: AtomicU32::new(0),
@@ -171,15 +171,15 @@ impl<S: System> Arena<S> {
             return wants_help;
         }
         let all = all_released.fetch_add(released, Ordering::Relaxed) + released;
-        let is_time = all >= self.purger.futile.load(Ordering::Relaxed);
+        let futile = self.purger.futile.load(Ordering::Relaxed);
+        let is_time = !futile || all >= purge::released_after_futile_look(dirty);
         if !is_time || !self.purger.lock.try_acquire() {
             return wants_help;
         }
         let released = all_released.swap(0, Ordering::Relaxed);
         let excess = purge::excess(dirty, bound, released);
         let purged = self.purge_and_note(excess);
-        let futile = purge::released_after_futile_look(dirty, (purged, excess));
-        self.purger.futile.store(futile, Ordering::Relaxed);
+        self.purger.futile.store(purge::is_futile(purged, excess), Ordering::Relaxed);
         self.purger.lock.release();
         wants_help
     }
@@ -501,7 +501,7 @@ mod tests {
         arena.purge_excess(GRANULE);
         assert!(looks() && arena.purged_bytes() == 0);
         let dirty = arena.about_in_use().dirty * GRANULE;
-        assert_eq!(arena.purger.futile.load(Ordering::Relaxed), dirty / 16);
+        assert!(arena.purger.futile.load(Ordering::Relaxed));
         let again: Vec<_> = (0..=dirty / 16)
             .step_by(GRANULE)
             .skip(1)
@@ -511,6 +511,13 @@ mod tests {
             })
             .collect();
         assert_eq!(again.iter().position(|&looked| looked), Some(again.len() - 1), "{again:?}");
+        // Where less is left, it is after less.
+        for _ in 0..360 {
+            arena.claim_granules(two, &home, &account).unwrap();
+        }
+        assert!(arena.about_in_use().dirty * GRANULE < dirty / 3);
+        arena.purge_excess(dirty / 32);
+        assert!(looks());
         // SAFETY: nobody uses it any more.
         unsafe { Arena::destroy(place) };
     }

@@ -180,11 +180,16 @@ pub fn excess(dirty: usize, bound: usize, released: usize) -> usize {
     (dirty - goal).min(STEP.max(2 * released))
 }
 
-/// Bytes that are released until threads look again, where so much is free and dirty, after they
-/// `purged` so much and there was an `excess`: if that was little, what is dirty lies in pieces too
-/// short to be worth it, for which they would go through all of memory each time.
-pub fn released_after_futile_look(dirty: usize, (purged, excess): (usize, usize)) -> usize {
-    if purged < excess / 2 { dirty / 16 } else { 0 }
+/// Whether a look was futile that `purged` so much of an excess: what is dirty lies in pieces that
+/// are too short to be worth it, and to find that out takes a walk through all of memory.
+pub fn is_futile(purged: usize, excess: usize) -> bool {
+    purged < excess / 2
+}
+
+/// Bytes that are released until threads look again after such a look, when so much is free and
+/// dirty by then.
+pub fn released_after_futile_look(dirty: usize) -> usize {
+    dirty / 16
 }
 
 /// The boost after `bytes` had to be claimed again too early: at most what is in use or dirty.
@@ -207,13 +212,16 @@ pub fn decayed(boost: usize, milliseconds: u64, released: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::GRANULE;
 
     #[test]
-    fn after_a_look_that_found_little_more_has_to_be_released_than_after_another() {
-        let after = |purged| released_after_futile_look(64 << 20, (purged, 4 << 20));
-        assert_eq!([0, 1 << 20, 2 << 20, 5 << 20].map(after), [4 << 20, 4 << 20, 0, 0]);
+    fn a_look_is_futile_that_finds_less_than_half() {
+        assert_eq!(
+            [0, 1, 2, 4, 5].map(|purged| is_futile(purged, 4)),
+            [true, true, false, false, false]
+        );
+        assert_eq!(released_after_futile_look(64 << 20), 4 << 20);
     }
-    use crate::layout::GRANULE;
 
     #[test]
     fn the_bound_follows_what_is_in_use_and_was_until_now() {
