@@ -52,7 +52,7 @@ pub(crate) struct OwnPooling {
     /// Slabs that came in, ever. Changed with the lock held; Relaxed, since others only add up.
     entered: AtomicU32,
     /// Granules of medium slabs that may be made before it is looked again how much others have.
-    /// Used by the leaseholder alone.
+    /// Used by the leaseholder alone, or with the lock of a shared heap held.
     pub(crate) left: AtomicU32,
     /// Granules of whole slabs that stay there.
     whole: AtomicU32,

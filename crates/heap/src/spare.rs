@@ -51,7 +51,7 @@ impl<S: System> Arena<S> {
     }
 
     /// Whether a heap may make a new slab of medium objects, of so many granules. For its
-    /// leaseholder.
+    /// leaseholder, or who holds its lock since it is shared.
     pub(crate) fn may_make_medium_slab(&self, heap: &Heap, granules: u32) -> bool {
         self.may_make_slab(&heap.own_pooling.left, granules, Slabs::Medium)
     }

@@ -3,11 +3,11 @@
 //! What a program has freed stays dirty for a moment, since most programs want it back. A thread
 //! that frees can look whether that is too much, but nobody looks when all are idle. So the first
 //! look that finds 8 MiB free and dirty, or that 4 MiB of slabs were put into a pool, or that more
-//! runs would stay hot with this thread, or that a heap is about to populate blocks, or that a
-//! thread has sent home what was in its magazines, in a process of several threads starts it. It
-//! purges what is not claimed, and what threads that free leave to it, since the system may take
-//! milliseconds for that; and it looks whether the program writes to what it has, since a filter of
-//! the program's may forbid that to its own threads.
+//! would stay at hand with this thread, or that others want what a thread frees, or that a heap is
+//! about to populate blocks, or that a thread has sent home what was in its magazines, in a process
+//! of several threads starts it. It purges what is not claimed, and what threads that free leave to
+//! it, since the system may take milliseconds for that; and it looks whether the program writes to
+//! what it has, since a filter of the program's may forbid that to its own threads.
 //!
 //! It ends as soon as nothing is left to do: an idle process does not have it. Nor does a busy
 //! process of one thread: when the others have ended it ends as well, but not at once, since a
